@@ -34,7 +34,7 @@ fn live(storage: &dyn Storage) -> Result<Vec<TokenInfo>> {
     let file = AccessFile::read(storage)?;
     let service = Service::read(storage);
     let live = file.live(now()).cloned();
-    Ok(live.map(|info| service.tell(info)).collect())
+    Ok(live.map(|info| service.with_last_use(info)).collect())
 }
 
 impl TokenInfo {

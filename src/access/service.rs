@@ -35,7 +35,7 @@ impl Service {
         read().unwrap_or_default()
     }
 
-    pub(super) fn tell(&self, info: TokenInfo) -> TokenInfo {
+    pub(super) fn with_last_use(&self, info: TokenInfo) -> TokenInfo {
         TokenInfo {
             last_used_at: self.last_used.get(&info.id).copied(),
             ..info

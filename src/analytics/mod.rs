@@ -4,8 +4,8 @@
 //! rollups of the log.
 
 mod answers;
+mod cache;
 mod cells;
-mod kept;
 mod query;
 mod reports;
 mod rows;
@@ -23,7 +23,7 @@ pub use answers::{
 };
 pub use query::{AnalyticsQuery, Bucket, Dimension, ROWS_DEFAULT, ROWS_MAX, Scope};
 
-use self::kept::Kept;
+use self::cache::Cache;
 use crate::error::Result;
 use crate::store::Store;
 
@@ -65,7 +65,7 @@ use crate::store::Store;
 #[derive(Clone)]
 pub struct Analytics {
     store: Store,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<Cache>>,
 }
 
 impl fmt::Debug for Analytics {
@@ -97,12 +97,12 @@ impl Analytics {
     }
 
     /// What is kept, with all that was acknowledged before this call.
-    fn caught_up(&self) -> Result<MutexGuard<'_, Kept>> {
+    fn caught_up(&self) -> Result<MutexGuard<'_, Cache>> {
         let mut kept = self.kept.lock().unwrap_or_else(|poisoned| {
             // Whoever panicked may have left half of something.
             self.kept.clear_poison();
             let mut kept = poisoned.into_inner();
-            *kept = Kept::default();
+            *kept = Cache::default();
             kept
         });
         kept.catch_up(&self.store)?;

@@ -8,7 +8,7 @@ use super::answers::{
     DashboardMetrics, ErrorCount, ErrorRow, ErrorSample, ErrorsReport, LatencyReport, LatencyRow,
     ModelRow, ModelsReport, RowKey, TaskRow, TaskSums, TasksReport, UsageReport, UsageRow,
 };
-use super::kept::Kept;
+use super::cache::Cache;
 use super::query::{AnalyticsQuery, Bucket, Defaults, Dimension, Scope};
 use super::rows::Row;
 use super::{Analytics, rows};
@@ -287,7 +287,7 @@ fn has_answers(row: &Row<'_>) -> bool {
         || row.any(|sums| sums.errors)
 }
 
-fn error_rows(kept: &mut Kept, scope: &Scope) -> Vec<ErrorRow> {
+fn error_rows(kept: &mut Cache, scope: &Scope) -> Vec<ErrorRow> {
     let (rows, groups) = kept.rows(scope);
     let mut found = Vec::new();
     for row in rows {
@@ -320,7 +320,7 @@ fn error_rows(kept: &mut Kept, scope: &Scope) -> Vec<ErrorRow> {
     found
 }
 
-impl Kept {
+impl Cache {
     /// The sequence numbers of the latest messages with an error, the latest first.
     fn latest_failed(&self, scope: &Scope) -> Vec<u64> {
         let days = self.days(scope).rev();

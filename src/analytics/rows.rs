@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use super::answers::{
     CompressionSums, ContextSums, ErrorSums, LatencyMs, LatencySums, ModelSums, RowKey, UsageSums,
 };
+use super::cache::Cache;
 use super::cells::{Cell, Groups, Mask};
-use super::kept::Kept;
 use super::query::Scope;
 use crate::record::{Day, DenseSketch, MessageSums};
 
@@ -19,7 +19,7 @@ pub(super) struct Row<'a> {
     pub cells: Vec<&'a Cell>,
 }
 
-impl Kept {
+impl Cache {
     /// The rows of a report, unordered but for their buckets, and the names of their groups.
     pub(super) fn rows(&mut self, scope: &Scope) -> (Vec<Row<'_>>, &Groups) {
         let (cells, groups) = self.cells(scope, Mask::of(&scope.group));

@@ -317,7 +317,7 @@ impl Queue {
         if answers.last_error.is_some() {
             state.last_error = answers.last_error;
         }
-        self.tell(&state);
+        self.notify(&state);
     }
 
     /// Another process holds the lock. Returns whether to retry: always, until the timeout after the
@@ -330,7 +330,7 @@ impl Queue {
         }
         state.stats.lock_retries += 1;
         state.locked = Some(locked.clone());
-        self.tell(&state);
+        self.notify(&state);
         true
     }
 
@@ -338,7 +338,7 @@ impl Queue {
     pub(super) fn die(&self, error: Error) {
         let mut state = self.lock();
         state.dead.get_or_insert(error);
-        self.tell(&state);
+        self.notify(&state);
     }
 
     /// The writer ends. After an abnormal end, queued records have failed.
@@ -354,10 +354,10 @@ impl Queue {
         state.stats.queued = 0;
         state.bytes = 0;
         state.jobs.clear();
-        self.tell(&state);
+        self.notify(&state);
     }
 
-    fn tell(&self, state: &State) {
+    fn notify(&self, state: &State) {
         if state.waiting > 0 {
             self.answered.notify_all();
         }

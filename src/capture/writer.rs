@@ -117,7 +117,7 @@ impl Writer {
             Err(error) => (Vec::new().into_iter(), Some(error)),
         };
         let mut settled = Answers::default();
-        let mut told = Vec::new();
+        let mut answered = Vec::new();
         for job in jobs {
             settled.bytes += job.bytes;
             let answer = answers.next().unwrap_or_else(|| {
@@ -139,21 +139,21 @@ impl Writer {
             if job.is_awaited {
                 self.awaited.push(answer);
             } else if let Err(error) = answer {
-                self.tell(&error, job.record.as_ref());
+                self.report(&error, job.record.as_ref());
             }
-            if let Some(tell) = job.answer {
-                told.push((tell, std::mem::take(&mut self.awaited)));
+            if let Some(give) = job.answer {
+                answered.push((give, std::mem::take(&mut self.awaited)));
             }
         }
         // Waiting callers find space when they retry.
         self.queue.settle(settled);
-        for (tell, answers) in told {
-            // As in `tell`.
-            let _ = catch_unwind(AssertUnwindSafe(|| tell(answers)));
+        for (give, answers) in answered {
+            // As in `report`.
+            let _ = catch_unwind(AssertUnwindSafe(|| give(answers)));
         }
     }
 
-    fn tell(&mut self, error: &Error, record: Option<&Record>) {
+    fn report(&mut self, error: &Error, record: Option<&Record>) {
         if let (Some(on_error), Some(record)) = (&mut self.on_error, record) {
             // A panic there is the program's, shown by its hook; writing continues.
             let _ = catch_unwind(AssertUnwindSafe(|| on_error(error, record)));

@@ -6,7 +6,7 @@ use decklog::retention::{CompactOptions, CompactedPart};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::retain::{told, until_broken};
+use super::retain::{removed_line, until_broken};
 use super::show::{count, grouped, row};
 
 /// Drop old superseded and retracted versions, and join small segments
@@ -41,7 +41,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     shown?;
     if !context.json {
         let verb = if args.dry_run { "would go" } else { "dropped" };
-        context.out.line(&told(lines, bytes, verb))?;
+        context.out.line(&removed_line(lines, bytes, verb))?;
     }
     Ok(Exit::Ok)
 }

@@ -79,7 +79,7 @@ impl Context {
 
     /// The store, for reading: without a lock.
     pub fn open_to_read(&self) -> Result<Store, Failure> {
-        told(self.open_in_silence()?)
+        with_warnings(self.open_in_silence()?)
     }
 
     /// The store, for reading, for commands that report damage themselves.
@@ -99,20 +99,20 @@ impl Context {
     /// The store, for writing; created if it does not exist.
     pub fn open_to_write(&self, level: Level) -> Result<Store, Failure> {
         let options = self.options().durability(level.into());
-        told(options.open(self.store_path()?)?)
+        with_warnings(options.open(self.store_path()?)?)
     }
 
     /// A store to import into, and whether it is new. A new one keeps everything.
     pub fn open_to_import(&self, path: &Path, level: Level) -> Result<(Store, bool), Failure> {
         let options = self.options().durability(level.into());
         if path.join("decklog.json").exists() {
-            return Ok((told(options.open(path)?)?, false));
+            return Ok((with_warnings(options.open(path)?)?, false));
         }
         let settings = Settings {
             retention: RetentionSettings::forever(),
             ..Settings::default()
         };
-        let store = told(options.settings(settings).open(path)?)?;
+        let store = with_warnings(options.settings(settings).open(path)?)?;
         let is_new = !store.damage()?.iter().any(is_of_manifest);
         Ok((store, is_new))
     }
@@ -125,7 +125,7 @@ impl Context {
 }
 
 /// The store, after warnings about damage.
-fn told(store: Store) -> Result<Store, Failure> {
+fn with_warnings(store: Store) -> Result<Store, Failure> {
     let damage = store.damage()?;
     told_of_manifest(&damage);
     warn_of_key_inside(&store);

@@ -10,7 +10,7 @@ use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::output;
-use super::retain::{told, until_broken};
+use super::retain::{removed_line, until_broken};
 use super::show::{grouped, row};
 
 /// Erase a conversation, a user or a request from every file of the store
@@ -96,7 +96,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     })?;
     if !context.json {
         let verb = if args.dry_run { "would go" } else { "erased" };
-        context.out.line(&told(lines, bytes, verb))?;
+        context.out.line(&removed_line(lines, bytes, verb))?;
     }
     if matches!(what, Erasure::Request(_)) && !erased.parts.is_empty() {
         output::say(

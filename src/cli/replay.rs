@@ -144,7 +144,7 @@ fn record(
             .collect();
         let answers = store.record_replayed(batch)?;
         for (place, answer) in places.iter().zip(answers) {
-            tally.count(told(place, answer).map(|ack| ack.status));
+            tally.count(with_place(place, answer).map(|ack| ack.status));
         }
     }
     store.sync()?;
@@ -170,6 +170,6 @@ fn record(
     Ok(rejected)
 }
 
-fn told((file, seq): &(String, u64), answer: decklog::Result<Ack>) -> Result<Ack, ()> {
+fn with_place((file, seq): &(String, u64), answer: decklog::Result<Ack>) -> Result<Ack, ()> {
     answer.map_err(|error| output::say(&format!("{file}, seq {seq}: {error}")))
 }

@@ -39,7 +39,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     shown?;
     if !context.json {
         let verb = if args.dry_run { "would go" } else { "removed" };
-        context.out.line(&told(lines, bytes, verb))?;
+        context.out.line(&removed_line(lines, bytes, verb))?;
     }
     if retained.bytes_over > 0 {
         output::say(&format!(
@@ -77,7 +77,7 @@ pub fn until_broken(shown: &io::Result<()>) -> ControlFlow<()> {
 }
 
 /// The last line of a report.
-pub fn told(lines: u64, bytes: u64, verb: &str) -> String {
+pub fn removed_line(lines: u64, bytes: u64, verb: &str) -> String {
     if lines == 0 {
         return format!("nothing {verb}");
     }

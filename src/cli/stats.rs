@@ -129,7 +129,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             }
         }
         Name::Models => tell!(context, analytics.models(&query)?, MODELS_COLUMNS, of_model),
-        Name::Errors => tell_errors(context, &analytics.errors(&query)?)?,
+        Name::Errors => print_errors(context, &analytics.errors(&query)?)?,
         Name::Latency => {
             let columns = ["REQUESTS", "AVG MS", "P50 MS", "P95 MS", "P99 MS"];
             let cells = |sums: &LatencySums| {
@@ -165,7 +165,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             };
             tell!(context, analytics.compression(&query)?, columns, cells);
         }
-        Name::Active => tell_active(context, &analytics.active(&query)?)?,
+        Name::Active => print_active(context, &analytics.active(&query)?)?,
         Name::Dashboard => {
             let metrics = analytics.dashboard(&query)?;
             if context.json {
@@ -178,7 +178,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn tell_errors(context: &mut Context, report: &ErrorsReport) -> Result<(), Failure> {
+fn print_errors(context: &mut Context, report: &ErrorsReport) -> Result<(), Failure> {
     let mut table = Table::new(&report.scope, &["ERROR TYPE"], &["ERRORS"]);
     for row in &report.rows {
         let error_type = row.sums.error_type.as_deref();
@@ -192,7 +192,7 @@ fn tell_errors(context: &mut Context, report: &ErrorsReport) -> Result<(), Failu
     print_samples(context, &report.samples)
 }
 
-fn tell_active(context: &mut Context, report: &ActiveReport) -> Result<(), Failure> {
+fn print_active(context: &mut Context, report: &ActiveReport) -> Result<(), Failure> {
     let mut table = Table::new(&report.scope, &[], &["CONVERSATIONS"]);
     for row in &report.rows {
         let of = RowKey {

@@ -104,13 +104,13 @@ fn verify(task: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
         if context.json {
             context.out.json(check)?;
         } else {
-            tell(&mut context.out, check)?;
+            print_check(&mut context.out, check)?;
         }
     }
     if let (Some(check), false) = (checks.first(), context.json) {
         // Damage may belong to any chain, so it applies to all of them.
         for place in check.damage.iter() {
-            tell_damage(&mut context.out, place)?;
+            print_damage(&mut context.out, place)?;
         }
     }
     if checks.is_empty() && !context.json {
@@ -120,7 +120,7 @@ fn verify(task: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
     Ok(Exit::with_findings(!is_intact))
 }
 
-fn tell(out: &mut Output, check: &ChainCheck) -> io::Result<()> {
+fn print_check(out: &mut Output, check: &ChainCheck) -> io::Result<()> {
     let verdict = if check.broken.is_some() {
         "broken"
     } else if check.is_intact() {
@@ -153,7 +153,7 @@ fn tell(out: &mut Output, check: &ChainCheck) -> io::Result<()> {
     out.line(&format!("  {}", one_line(&text)))
 }
 
-fn tell_damage(out: &mut Output, damage: &Damage) -> io::Result<()> {
+fn print_damage(out: &mut Output, damage: &Damage) -> io::Result<()> {
     let text = format!(
         "{:<9} {} at byte {}, {}: {}",
         damage.class.as_str(),

@@ -102,7 +102,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             if context.json {
                 context.out.json(&info)?;
             } else {
-                context.out.line(&format!("revoked: {}", told(&info)))?;
+                context
+                    .out
+                    .line(&format!("revoked: {}", described(&info)))?;
             }
             Ok(Exit::Ok)
         }
@@ -132,7 +134,7 @@ fn add(
         context.out.json(&Made { info, token, url })?;
     } else {
         context.out.line(token)?;
-        say(&format!("{}; it is not shown again", told(info)));
+        say(&format!("{}; it is not shown again", described(info)));
     }
     warn(store, info)
 }
@@ -181,7 +183,7 @@ fn list(context: &mut Context) -> Result<Exit, Failure> {
         if context.json {
             context.out.json(info)?;
         } else {
-            row(&mut context.out, &told(info))?;
+            row(&mut context.out, &described(info))?;
         }
     }
     if tokens.is_empty() && !context.json {
@@ -190,7 +192,7 @@ fn list(context: &mut Context) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn told(info: &TokenInfo) -> String {
+fn described(info: &TokenInfo) -> String {
     let until = info.expires_at.map_or_else(
         || "until it is revoked".to_owned(),
         |at| format!("until {} UTC", time::shown(at)),

@@ -74,25 +74,25 @@ pub(super) struct App {
 /// Carries answers from the writing thread to waiting requests. A task distributes them, so that the
 /// thread wakes only this task for a whole batch.
 #[derive(Clone)]
-pub(super) struct Answers(mpsc::UnboundedSender<Told>);
+pub(super) struct Answers(mpsc::UnboundedSender<Answered>);
 
 type Acks = Vec<Result<Ack>>;
-type Told = (oneshot::Sender<Acks>, Acks);
+type Answered = (oneshot::Sender<Acks>, Acks);
 
 impl Answers {
     /// The other end is for [`hand_on`](Self::hand_on). Bounded by the length of the queue.
-    pub(super) fn new() -> (Answers, mpsc::UnboundedReceiver<Told>) {
-        let (answers, told) = mpsc::unbounded_channel();
-        (Answers(answers), told)
+    pub(super) fn new() -> (Answers, mpsc::UnboundedReceiver<Answered>) {
+        let (answers, answered) = mpsc::unbounded_channel();
+        (Answers(answers), answered)
     }
 
-    fn tell(&self, to: oneshot::Sender<Acks>, acks: Acks) {
+    fn send(&self, to: oneshot::Sender<Acks>, acks: Acks) {
         // When the server stops, no request waits.
         let _ = self.0.send((to, acks));
     }
 
-    pub(super) async fn hand_on(mut told: mpsc::UnboundedReceiver<Told>) {
-        while let Some((to, acks)) = told.recv().await {
+    pub(super) async fn hand_on(mut answered: mpsc::UnboundedReceiver<Answered>) {
+        while let Some((to, acks)) = answered.recv().await {
             // A closed client needs no answer.
             let _ = to.send(acks);
         }
@@ -175,10 +175,11 @@ impl App {
         // While the store refuses records, there is no 202: the client waits for the answer.
         let wait = wait.filter(|wait| *wait != Wait::None || !self.doubt.is_set());
         let is_awaited = wait != Some(Wait::None) && !records.is_empty();
-        let (told, answer) = oneshot::channel();
+        let (sender, answer) = oneshot::channel();
         let answers = self.answers.clone();
-        let tell = is_awaited.then(|| Box::new(move |acks| answers.tell(told, acks)) as Answer);
-        self.capture.record_all(records, tell)?;
+        let answer_to =
+            is_awaited.then(|| Box::new(move |acks| answers.send(sender, acks)) as Answer);
+        self.capture.record_all(records, answer_to)?;
         if !is_awaited {
             return Ok(None);
         }

@@ -44,7 +44,7 @@ const MESSAGES: &str = "messages";
 /// Members of a body besides the fields of a conversation.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[allow(dead_code)] // Most members are ignored.
-pub(super) struct Beside {
+pub(super) struct ExtraMembers {
     /// Messages to add to the conversation.
     messages: Option<Vec<NewMessage>>,
     // Further members of answers, so that an answer can be posted.
@@ -66,9 +66,9 @@ pub(super) struct Beside {
     next: Option<String>,
 }
 
-impl Beside {
+impl ExtraMembers {
     /// Removes these members from a body.
-    fn of(new: &mut NewConversation) -> Result<Beside, Problem> {
+    fn of(new: &mut NewConversation) -> Result<ExtraMembers, Problem> {
         let names = DERIVED.into_iter().chain(["updated_at", "next", MESSAGES]);
         let members: Vec<String> = names
             .filter_map(|name| Some(format!("\"{name}\":{}", new.given.take(name)?)))
@@ -115,7 +115,7 @@ async fn create(
     key: IdempotencyKey,
     Json(mut new): Json<NewConversation>,
 ) -> Result<Response, Problem> {
-    let messages = Beside::of(&mut new)?.messages.unwrap_or_default();
+    let messages = ExtraMembers::of(&mut new)?.messages.unwrap_or_default();
     let conversation = Handed::given(OneOrMore::One(new), None, |given, _| {
         if let Some(id) = key.id(KEYS, 0) {
             given.fill_text("id", || id.to_string());

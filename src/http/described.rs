@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use utoipa::PartialSchema;
 use utoipa::openapi::OpenApi;
 
-use super::conversations::Beside;
+use super::conversations::ExtraMembers;
 use super::problem::MEDIA_TYPE;
 use super::{access, records};
 use crate::wire::new::nullable;
@@ -219,7 +219,7 @@ fn describe_records(schemas: &mut Value) {
             },
         ]);
     }
-    let mut beside = json!(Beside::schema());
+    let mut beside = json!(ExtraMembers::schema());
     for (name, schema) in members(&mut beside["properties"]) {
         schemas["NewConversation"]["properties"][name] = schema.take();
     }

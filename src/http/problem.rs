@@ -6,7 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::error::{Error, ErrorKind};
-use crate::wire::issues::{Issue, told};
+use crate::wire::issues::{Issue, in_words};
 
 /// The media type of a problem.
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";
@@ -107,7 +107,7 @@ impl Problem {
     /// The problem of a body with these errors.
     pub(super) fn of_issues(issues: &[Issue]) -> Problem {
         let field = issues.first().map(Issue::pointer);
-        Problem::invalid(told(issues)).with_field(field.unwrap_or_default())
+        Problem::invalid(in_words(issues)).with_field(field.unwrap_or_default())
     }
 
     /// The same, for a part of the body at a JSON pointer.

@@ -246,19 +246,19 @@ impl Answers<'_> {
         match answers {
             Ok(answers) => {
                 for (line, answer) in answers {
-                    self.tell(line, answer.map_err(|e| Problem::at(&e, "")));
+                    self.report(line, answer.map_err(|e| Problem::at(&e, "")));
                 }
             }
             Err(failed) => {
                 for line in lines {
-                    self.tell(line, Err(Problem::from(&failed)));
+                    self.report(line, Err(Problem::from(&failed)));
                 }
                 self.failed = Some(failed);
             }
         }
     }
 
-    fn tell(&mut self, line: u64, answer: Result<Ack, Problem>) {
+    fn report(&mut self, line: u64, answer: Result<Ack, Problem>) {
         self.is_any_in_log |= answer.is_ok();
         // Encoding numbers and texts to memory cannot fail.
         let _ = serde_json::to_writer(&mut self.text, &LineResult::new(line, answer));

@@ -45,17 +45,17 @@ struct Rejection {
 
 /// Rejections since the server started.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Rejected(Arc<Mutex<Kept>>);
+pub(super) struct Rejected(Arc<Mutex<RecentRejections>>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct RecentRejections {
     latest: VecDeque<Rejection>,
     by_code: BTreeMap<&'static str, u64>,
     first_code: Option<&'static str>,
 }
 
 impl Rejected {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn recent(&self) -> MutexGuard<'_, RecentRejections> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -71,7 +71,7 @@ impl Rejected {
         let mut detail = error.reason().clone();
         let end = (0..=REASON_BYTES_MAX).rfind(|end| detail.is_char_boundary(*end));
         detail.truncate(end.unwrap_or_default());
-        let mut kept = self.kept();
+        let mut kept = self.recent();
         kept.first_code.get_or_insert(code);
         *kept.by_code.entry(code).or_default() += 1;
         if kept.latest.len() == KEPT_MAX {
@@ -89,12 +89,12 @@ impl Rejected {
 
     /// The number of rejections by problem code.
     pub(super) fn by_code(&self) -> BTreeMap<&'static str, u64> {
-        self.kept().by_code.clone()
+        self.recent().by_code.clone()
     }
 
     /// Logs the number of rejections, if there are any.
     pub(super) fn log_total(&self) {
-        let kept = self.kept();
+        let kept = self.recent();
         let count: u64 = kept.by_code.values().sum();
         if let Some(first) = kept.first_code {
             tracing::error!(count, reason = first, "queued records were rejected");
@@ -119,7 +119,7 @@ struct Rejections {
     responses((status = 200, description = "The latest rejections", body = Rejections))
 )]
 async fn rejected(State(app): State<Shared>) -> Result<Made, Problem> {
-    let kept = app.rejected.kept();
+    let kept = app.rejected.recent();
     let rejections = Rejections {
         rejected: kept.latest.iter().rev().cloned().collect(),
         total: kept.by_code.values().sum(),

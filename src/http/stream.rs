@@ -232,16 +232,16 @@ impl Stream {
             caller,
             counted: _counted,
         } = self;
-        let told = tell(lines, &filter, &mut listener, &caller, &out);
+        let sent = send(lines, &filter, &mut listener, &caller, &out);
         tokio::select! {
-            () = told => {}
+            () = sent => {}
             _ = stopped.wait_for(|stopped| *stopped) => {}
             () = out.closed() => {}
         }
     }
 }
 
-async fn tell(
+async fn send(
     mut lines: PagedReader,
     filter: &Filter,
     listener: &mut Listener,
@@ -251,7 +251,7 @@ async fn tell(
     let mut text = id(lines.seq());
     loop {
         // A revoked token ends it before the next event.
-        if !caller.is_let_in() || out.send(text.into()).await.is_err() {
+        if !caller.is_allowed() || out.send(text.into()).await.is_err() {
             return;
         }
         let quiet_until = Instant::now() + KEEP_ALIVE;

@@ -56,16 +56,16 @@ impl fmt::Display for Expiring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         let (records, setting, value) = (self.records, self.setting, self.value);
-        let talks = count(self.conversations, "conversation");
+        let conversations = count(self.conversations, "conversation");
         let Some(before) = self.before else {
             let records = count(records, "record");
             return write!(
                 f,
-                "the oldest of {records} of {talks} ({setting} is {value} bytes)"
+                "the oldest of {records} of {conversations} ({setting} is {value} bytes)"
             );
         };
         let what = match self.kind {
-            Kind::Conversations => format!("{talks} with {}", count(records, "message")),
+            Kind::Conversations => format!("{conversations} with {}", count(records, "message")),
             Kind::ToolCalls => format!("{} of tool calls", count(records, "record")),
             _ => count(records, "turn"),
         };
@@ -91,7 +91,7 @@ pub(super) struct Survey<'a> {
 /// What the store does not have.
 #[derive(Default)]
 struct Found {
-    talks: HashMap<Uuid, Talk>,
+    conversations: HashMap<Uuid, Conversation>,
     turns: BTreeMap<Day, u64>,
     /// The latest time of each call, and how many records are new.
     calls: HashMap<(Uuid, String), (i64, u64)>,
@@ -109,11 +109,12 @@ impl Found {
         if known.values().sum::<u64>() + self.bytes <= max_bytes {
             return Ok(None);
         }
-        let is_new = |talk: &&Talk| talk.is_new || talk.messages > 0;
+        let is_new =
+            |conversation: &&Conversation| conversation.is_new || conversation.messages > 0;
         Ok(Some(Expiring {
             kind: Kind::Conversations,
             reason: RemovalReason::Size,
-            conversations: self.talks.values().filter(is_new).count() as u64,
+            conversations: self.conversations.values().filter(is_new).count() as u64,
             records: self.records,
             before: None,
             setting: "retention.max_bytes",
@@ -123,7 +124,7 @@ impl Found {
 }
 
 /// A conversation, by all of its messages.
-struct Talk {
+struct Conversation {
     latest: i64,
     is_error: bool,
     is_new: bool,
@@ -195,16 +196,17 @@ impl Found {
         }
         match record {
             Record::Conversation(conversation) => {
-                let talk = self.talk(conversation.id, conversation.created_at.at());
-                talk.is_new |= !is_known;
+                let conversation = self.conversation(conversation.id, conversation.created_at.at());
+                conversation.is_new |= !is_known;
             }
             Record::Message(message) => {
-                let talk = self.talk(message.conversation_id, message.timestamp.at());
-                talk.messages += new;
+                let conversation =
+                    self.conversation(message.conversation_id, message.timestamp.at());
+                conversation.messages += new;
                 if message.error.is_some() {
-                    talk.is_error = true;
+                    conversation.is_error = true;
                 } else if message.role == Role::Assistant {
-                    talk.is_error = false;
+                    conversation.is_error = false;
                 }
             }
             Record::Turn(turn) if !is_known => {
@@ -222,15 +224,15 @@ impl Found {
         }
     }
 
-    fn talk(&mut self, id: Uuid, at: i64) -> &mut Talk {
-        let talk = self.talks.entry(id).or_insert(Talk {
+    fn conversation(&mut self, id: Uuid, at: i64) -> &mut Conversation {
+        let conversation = self.conversations.entry(id).or_insert(Conversation {
             latest: at,
             is_error: false,
             is_new: false,
             messages: 0,
         });
-        talk.latest = talk.latest.max(at);
-        talk
+        conversation.latest = conversation.latest.max(at);
+        conversation
     }
 
     fn call(&mut self, request_id: Uuid, call_id: &str, at: i64, new: u64) {
@@ -276,25 +278,33 @@ impl<'a> Survey<'a> {
         };
         // Of which the log has later messages, it goes later.
         let latest = self.store.inner().with_snapshot(|view| {
-            let of = |(id, talk): (&Uuid, &Talk)| {
+            let of = |(id, conversation): (&Uuid, &Conversation)| {
                 let key = view.hasher().key([&id.to_string(), ""]);
                 let known = view.index().conversation_totals().get(key);
                 (
                     *id,
-                    known.map_or(talk.latest, |known| known.latest.max(talk.latest)),
+                    known.map_or(conversation.latest, |known| {
+                        known.latest.max(conversation.latest)
+                    }),
                 )
             };
-            Ok(found.talks.iter().map(of).collect::<HashMap<Uuid, i64>>())
+            Ok(found
+                .conversations
+                .iter()
+                .map(of)
+                .collect::<HashMap<Uuid, i64>>())
         })?;
         for is_error in [false, true] {
             let before = cutoffs.of_conversation(is_error);
-            let talks = found.talks.iter().filter(|(id, talk)| {
-                let latest = latest.get(id).copied().unwrap_or(talk.latest);
-                talk.is_error == is_error
-                    && (talk.is_new || talk.messages > 0)
+            let conversations = found.conversations.iter().filter(|(id, conversation)| {
+                let latest = latest.get(id).copied().unwrap_or(conversation.latest);
+                conversation.is_error == is_error
+                    && (conversation.is_new || conversation.messages > 0)
                     && is_before(latest, before)
             });
-            let sums = talks.fold((0, 0), |sum, (_, talk)| (sum.0 + 1, sum.1 + talk.messages));
+            let sums = conversations.fold((0, 0), |sum, (_, conversation)| {
+                (sum.0 + 1, sum.1 + conversation.messages)
+            });
             let keep = if is_error {
                 (retention.keep_errors(privacy), "retention.errors")
             } else {

@@ -96,7 +96,7 @@ impl Tokens {
 /// file was cut.
 #[derive(Debug, PartialEq)]
 pub(super) struct Said<'a> {
-    pub(super) talk: Talk<'a>,
+    pub(super) talk: ConversationRef<'a>,
     pub(super) message: Box<ConversationMessage>,
     pub(super) counted: Option<Counted>,
 }
@@ -112,7 +112,7 @@ pub(super) struct Counted {
 
 /// A conversation, as a line of it names it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Talk<'a> {
+pub(super) struct ConversationRef<'a> {
     pub(super) id: Uuid,
     /// The tool's session, as the tool writes it.
     pub(super) session: Option<Cow<'a, str>>,

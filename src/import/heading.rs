@@ -26,7 +26,7 @@ pub(super) enum Origin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Of {
     /// A conversation.
-    Talk(Uuid),
+    ConversationRef(Uuid),
     /// The conversation of the thread that a turn is of.
     Turn(Uuid),
 }

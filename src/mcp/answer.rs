@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::bound::{Cuts, floor};
 use crate::error::{Error, ErrorKind};
-use crate::wire::issues::{Issue, told};
+use crate::wire::issues::{Issue, in_words};
 
 /// Maximum length of an invalid uri in an error.
 const URI_SHOWN_BYTES: usize = 4 << 10;
@@ -50,7 +50,7 @@ impl Fault {
     /// Invalid arguments, at least one.
     pub(super) fn of_issues(issues: Vec<Issue>) -> Fault {
         let field = issues.first().map(Issue::field).unwrap_or_default();
-        let mut fault = Fault::invalid(told(&issues)).with_field(field);
+        let mut fault = Fault::invalid(in_words(&issues)).with_field(field);
         fault.issues = issues.into_iter().map(Issue::short).collect();
         fault
     }
@@ -150,7 +150,7 @@ pub(super) fn done(data: Value, cuts: &Cuts) -> CallToolResult {
 pub(super) fn whole(data: Value, cuts: &Cuts) -> Value {
     let mut answer = json!({ "ok": true });
     answer["data"] = data;
-    cuts.tell(&mut answer);
+    cuts.note_in(&mut answer);
     answer
 }
 

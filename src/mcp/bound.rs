@@ -79,7 +79,7 @@ impl Cuts {
     }
 
     /// Adds them to an answer.
-    pub(super) fn tell(&self, answer: &mut Value) {
+    pub(super) fn note_in(&self, answer: &mut Value) {
         if !self.named.is_empty() {
             answer["truncated"] = self.named.iter().map(Cut::to_json).collect();
         }

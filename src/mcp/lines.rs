@@ -17,7 +17,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _,
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-use super::room::{Full, Room};
+use super::capacity::{Capacity, Full};
 
 /// The longest message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 32 << 20;
@@ -32,7 +32,7 @@ pub(super) struct Lines<R, W> {
     is_too_long: bool,
     /// A message that waits for capacity, and its length.
     next: Option<(RxJsonRpcMessage<RoleServer>, usize)>,
-    room: Room,
+    capacity: Capacity,
     /// `None` when it is closed.
     output: Arc<Mutex<Option<W>>>,
     /// The last answer from here that is being sent.
@@ -52,7 +52,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
             line: Vec::new(),
             is_too_long: false,
             next: None,
-            room: Room::new(),
+            capacity: Capacity::new(),
             output: Arc::new(Mutex::new(Some(output))),
             refusal: None,
         }
@@ -98,7 +98,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         };
         tokio::select! {
             biased;
-            () = self.room.answers_written() => {}
+            () = self.capacity.answers_written() => {}
             () = end => {}
         }
     }
@@ -262,7 +262,7 @@ where
         // At once, as it is counted by its length.
         let line = serde_json::to_vec(&message).map(|mut line| {
             line.push(b'\n');
-            let waiting = self.room.wait(line.len());
+            let waiting = self.capacity.wait(line.len());
             (line, waiting)
         });
         async move {
@@ -279,7 +279,7 @@ where
                 self.refusal = None;
             }
             if let Some((message, bytes)) = &mut self.next {
-                let entered = self.room.enter(message, *bytes).await;
+                let entered = self.capacity.enter(message, *bytes).await;
                 let (message, _) = self.next.take()?;
                 match (entered, &message) {
                     (Err(Full), JsonRpcMessage::Request(request)) => {

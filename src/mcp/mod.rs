@@ -6,13 +6,13 @@
 
 mod answer;
 mod bound;
+mod capacity;
 mod hangup;
 mod lines;
 mod log;
 mod prompts;
 mod reach;
 mod resources;
-mod room;
 mod schema;
 mod server;
 mod stdio;

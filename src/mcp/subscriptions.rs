@@ -177,7 +177,7 @@ enum Client {
 
 impl Client {
     /// Whether the client is still connected.
-    async fn tell(&self, uri: String) -> bool {
+    async fn notify(&self, uri: String) -> bool {
         match self {
             Client::Peer(peer) => {
                 let changed = ResourceUpdatedNotificationParam::new(uri);
@@ -225,7 +225,7 @@ impl Telling {
                 for uri in uris.unwrap_or_default() {
                     // It may have unsubscribed meanwhile.
                     let is_wanted = lock(&self.wanted).has(&subject, &uri);
-                    if is_wanted && !self.client.tell(uri).await {
+                    if is_wanted && !self.client.notify(uri).await {
                         return;
                     }
                 }

@@ -167,7 +167,7 @@ struct Open {
 }
 
 impl SpanLayer {
-    fn tell(&self, seen: Seen) {
+    fn send(&self, seen: Seen) {
         // After the guard is gone, nothing is written any more.
         if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
             self.queue.try_send(seen)
@@ -188,7 +188,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanLayer {
             extensions.get::<Open>().map(|open| open.key)
         });
         let metadata = span.metadata();
-        self.tell(Seen::Begun(Begun {
+        self.send(Seen::Begun(Begun {
             key,
             parent,
             at: now(),
@@ -234,7 +234,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanLayer {
         let Some(open) = span.extensions_mut().remove::<Open>() else {
             return;
         };
-        self.tell(Seen::Ended(Ended {
+        self.send(Seen::Ended(Ended {
             key: open.key,
             at: now(),
             latency_ms: i64::try_from(open.began.elapsed().as_millis()).unwrap_or(i64::MAX),

@@ -106,15 +106,15 @@ impl Issue {
 }
 
 /// All of them as one text.
-pub(crate) fn told(issues: &[Issue]) -> String {
-    let told = |issue: &Issue| {
+pub(crate) fn in_words(issues: &[Issue]) -> String {
+    let in_words = |issue: &Issue| {
         let message = issue.message.chars().take(TOLD_CHARS_MAX).collect();
         match issue.field() {
             field if field.is_empty() => message,
             field => format!("{field}: {message}"),
         }
     };
-    issues.iter().map(told).collect::<Vec<_>>().join("; ")
+    issues.iter().map(in_words).collect::<Vec<_>>().join("; ")
 }
 
 /// The errors of an object as a `T` with these required fields: each invalid field, up to

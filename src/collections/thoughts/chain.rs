@@ -102,7 +102,7 @@ pub(super) fn check(
     } = checking.into_inner();
     let view = inner.snapshot()?;
     for lost in lost {
-        tell_lost(&view, &mut checks, task_id, lost);
+        note_lost(&view, &mut checks, task_id, lost);
     }
     let damage: Arc<[Damage]> = view.damage_of(KIND).into();
     // What is damaged is told even where it left no chain to tell it of.
@@ -226,7 +226,7 @@ fn follows_removed(view: &Snapshot<'_>, check: &ChainCheck, record: &ThoughtReco
 
 /// Tells the chain of a record whose line cannot be read any more. The index knows which one it
 /// is; if no record of it can be read, it has no name but the one that was asked for.
-fn tell_lost(
+fn note_lost(
     view: &Snapshot<'_>,
     checks: &mut BTreeMap<String, ChainCheck>,
     task_id: Option<&str>,

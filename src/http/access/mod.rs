@@ -164,7 +164,7 @@ pub(super) struct Caller {
 
 impl Caller {
     /// Whether the token is still valid.
-    pub(super) fn is_let_in(&self) -> bool {
+    pub(super) fn is_allowed(&self) -> bool {
         let keeper = &self.app.gatekeeper;
         let read = AccessRole::ReadOnly;
         keeper.check_shown(read, &self.headers, self.from).is_ok()

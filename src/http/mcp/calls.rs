@@ -42,22 +42,22 @@ impl Drop for Call {
 }
 
 /// Notifications of a request until it is answered, whether its client reads them or not.
-pub(super) struct Told<S: Stream<Item = ServerSseMessage> + Send + 'static> {
+pub(super) struct Notifications<S: Stream<Item = ServerSseMessage> + Send + 'static> {
     /// `None` after its end.
     messages: Option<Pin<Box<S>>>,
     call: Option<Call>,
 }
 
-impl<S: Stream<Item = ServerSseMessage> + Send + 'static> Told<S> {
-    pub(super) fn new(messages: S, call: Option<Call>) -> Told<S> {
-        Told {
+impl<S: Stream<Item = ServerSseMessage> + Send + 'static> Notifications<S> {
+    pub(super) fn new(messages: S, call: Option<Call>) -> Notifications<S> {
+        Notifications {
             messages: Some(Box::pin(messages)),
             call,
         }
     }
 }
 
-impl<S: Stream<Item = ServerSseMessage> + Send + 'static> Stream for Told<S> {
+impl<S: Stream<Item = ServerSseMessage> + Send + 'static> Stream for Notifications<S> {
     type Item = ServerSseMessage;
 
     fn poll_next(
@@ -79,7 +79,7 @@ impl<S: Stream<Item = ServerSseMessage> + Send + 'static> Stream for Told<S> {
     }
 }
 
-impl<S: Stream<Item = ServerSseMessage> + Send + 'static> Drop for Told<S> {
+impl<S: Stream<Item = ServerSseMessage> + Send + 'static> Drop for Notifications<S> {
     fn drop(&mut self) {
         let (Some(mut messages), Some(call)) = (self.messages.take(), self.call.take()) else {
             return;

@@ -59,7 +59,7 @@ impl Watched {
             return true;
         }
         while self.looks.poll_tick(context).is_ready() {
-            if !self.caller.is_let_in() {
+            if !self.caller.is_allowed() {
                 return true;
             }
         }
@@ -83,7 +83,7 @@ impl HttpBody for Watched {
         };
         // A revoked token ends it before more data.
         let frame = frame.and_then(Result::ok).map(Ok);
-        let frame = frame.filter(|_| self.caller.is_let_in());
+        let frame = frame.filter(|_| self.caller.is_allowed());
         if frame.is_none() {
             self.body = None;
         }

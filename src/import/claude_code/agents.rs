@@ -154,7 +154,7 @@ impl Started {
     fn heading(&self, talk: Uuid) -> Heading {
         let text = self.title.as_deref().and_then(title);
         Heading {
-            of: Of::Talk(talk),
+            of: Of::ConversationRef(talk),
             title: text.map(|text| (Origin::Summary, text)),
             parent: None,
             call: self.call.clone(),

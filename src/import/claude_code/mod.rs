@@ -15,7 +15,9 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use super::facts::{Counted, Facts, Said, Talk, Tokens, blank_message, count, fill, metadata};
+use super::facts::{
+    ConversationRef, Counted, Facts, Said, Tokens, blank_message, count, fill, metadata,
+};
 use super::heading::{self, Heading, Of, Origin};
 use super::ids::{IdMap, IdSet, foreign_id, named};
 use super::json::{self, Raw};
@@ -72,7 +74,7 @@ impl Session {
 
     /// What a line says of the conversation that it is of: of a session its first prompt, and of a
     /// sub-agent what it was started for.
-    fn head(&mut self, talk: &Talk<'_>, turn: &ConversationTurn, facts: &mut Facts<'_>) {
+    fn head(&mut self, talk: &ConversationRef<'_>, turn: &ConversationTurn, facts: &mut Facts<'_>) {
         if talk.parent.is_some() {
             facts
                 .headings
@@ -83,7 +85,7 @@ impl Session {
             && let Some(prompt) = heading::of_prompt(&turn.content)
         {
             self.prompted.insert(talk.id);
-            let of = Of::Talk(talk.id);
+            let of = Of::ConversationRef(talk.id);
             let heading = Heading::titled(of, Origin::Prompt, &prompt);
             facts.headings.extend(heading);
         }
@@ -191,7 +193,7 @@ pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>
     let heading = session.agents.result(&name, results, line.tool_use_result);
     content.facts.headings.extend(heading);
     let agent = session.agents.talk(line, id, parent, &name)?;
-    let talk = Talk {
+    let talk = ConversationRef {
         id: agent.unwrap_or(thread),
         session: Some(name),
         cwd: json::text(line.cwd)?,
@@ -234,7 +236,7 @@ fn title(kind: &str, text: &str) -> Result<Option<Heading>, String> {
     let line = json::object::<Titled<'_>>(text)?.unwrap_or_default();
     let words = json::text(line.summary.or(line.ai_title).or(line.custom_title))?;
     let of = match (json::text(line.session_id)?, json::text(line.leaf_uuid)?) {
-        (Some(session), _) => Of::Talk(foreign_id("claude-code:session", &session)),
+        (Some(session), _) => Of::ConversationRef(foreign_id("claude-code:session", &session)),
         (None, Some(leaf)) => Of::Turn(foreign_id("claude-code:line", &leaf)),
         (None, None) => return Ok(None),
     };
@@ -247,7 +249,7 @@ fn said<'a>(
     line: &Line<'a>,
     from_model: Option<&Spoken<'a>>,
     turn: &ConversationTurn,
-    talk: Talk<'a>,
+    talk: ConversationRef<'a>,
     content: &mut Content<'a>,
 ) -> Result<Said<'a>, String> {
     let role = match (from_model, turn.kind) {
@@ -318,7 +320,7 @@ fn advice<'a>(
     session: &mut Session,
     response: Uuid,
     usage: UsageObject<'a>,
-    talk: &Talk<'a>,
+    talk: &ConversationRef<'a>,
     at: i64,
 ) -> Result<Vec<Said<'a>>, String> {
     let mut advice = Vec::new();

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use uuid::Uuid;
 
-use super::items::{EXIT_CODE, TOOL_ERROR, Told, exit_code};
+use super::items::{CallProgress, EXIT_CODE, TOOL_ERROR, exit_code};
 use super::shape::{Metadata, Outcome, Payload};
 use super::{Here, Rollout};
 use crate::import::facts::{Facts, Text};
@@ -56,7 +56,7 @@ pub(super) fn call(
         started_at: Validity::at(here.at),
     };
     let told = rollout.calls.entry(req.call_id.clone());
-    told.or_insert(Told::Asked);
+    told.or_insert(CallProgress::Asked);
     let text = Text::Call {
         id: req.call_id.clone(),
         name: req.tool_name.clone(),
@@ -80,14 +80,18 @@ pub(super) fn result(
     };
     let outcome = json::text_or_bytes(payload.output)?.map(Cow::into_owned);
     let failure = outcome.as_deref().and_then(failure);
-    let told = rollout.calls.insert(call_id.clone(), Told::Returned);
+    let told = rollout
+        .calls
+        .insert(call_id.clone(), CallProgress::Returned);
     let id = rollout.id(ITEM, here);
     let mut said = rollout.said(here, id, Role::Tool, Text::Words("".into()))?;
     said.message.tool_result = Some(outcome.clone().unwrap_or_default());
     said.message.tool_call_id = Some(call_id.clone());
     // The client told what came of the call, and how long it took.
-    if let Some(Told::Ended(kind)) = told {
-        rollout.calls.insert(call_id.clone(), Told::Ended(kind));
+    if let Some(CallProgress::Ended(kind)) = told {
+        rollout
+            .calls
+            .insert(call_id.clone(), CallProgress::Ended(kind));
         said.message.error_type = kind.map(str::to_owned);
         return Ok(Some(Facts {
             answered: Some(request_id(&call_id)),

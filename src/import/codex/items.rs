@@ -18,7 +18,7 @@ pub(super) const EXIT_CODE: &str = "exit_code";
 pub(super) const TOOL_ERROR: &str = "tool_error";
 
 /// What a rollout told of a call so far.
-pub(super) enum Told {
+pub(super) enum CallProgress {
     /// The model made it.
     Asked,
     /// It began within another one.
@@ -74,7 +74,7 @@ impl Rollout {
         let Some(req) = self.own_call(here.at, kind, &item, call_id)? else {
             return Ok(None);
         };
-        self.calls.insert(req.call_id.clone(), Told::Begun);
+        self.calls.insert(req.call_id.clone(), CallProgress::Begun);
         Ok(Some(Facts {
             calls: vec![req],
             ..Facts::default()
@@ -96,9 +96,11 @@ impl Rollout {
         let took = milliseconds(item.duration);
         let mut calls = Vec::new();
         let request_id = match self.calls.get(&call_id) {
-            Some(Told::Returned | Told::Ended(_)) => return Ok(Some(Facts::default())),
-            Some(Told::Asked) => calls::request_id(&call_id),
-            Some(Told::Begun) => self.own_id(&call_id),
+            Some(CallProgress::Returned | CallProgress::Ended(_)) => {
+                return Ok(Some(Facts::default()));
+            }
+            Some(CallProgress::Asked) => calls::request_id(&call_id),
+            Some(CallProgress::Begun) => self.own_id(&call_id),
             None => {
                 let began_at = here.at.saturating_sub(took);
                 let Some(req) = self.own_call(began_at, kind, &item, call_id.clone())? else {
@@ -109,7 +111,8 @@ impl Rollout {
             }
         };
         let failure = failure(&item)?;
-        self.calls.insert(call_id.clone(), Told::Ended(failure));
+        self.calls
+            .insert(call_id.clone(), CallProgress::Ended(failure));
         let done = ToolCallDone {
             request_id,
             call_id,

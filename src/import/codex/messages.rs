@@ -45,7 +45,7 @@ impl Rollout {
         if let Some(prompt) = prompt
             && self.prompted.insert(self.session)
         {
-            let of = Of::Talk(self.session);
+            let of = Of::ConversationRef(self.session);
             facts
                 .headings
                 .extend(Heading::titled(of, Origin::Prompt, &prompt));

@@ -19,13 +19,13 @@ use std::collections::HashMap;
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::facts::{Facts, Others, Said, Talk, Text, Tokens, blank_message, fill};
+use super::facts::{ConversationRef, Facts, Others, Said, Text, Tokens, blank_message, fill};
 use super::heading::{Heading, Of, Origin};
 use super::ids::{IdSet, foreign_id, named};
 use super::json::{self, Raw};
 use crate::record::{ConversationTurn, Role, TurnKind, Validity};
 use fork::Start;
-use items::Told;
+use items::CallProgress;
 use messages::parts;
 use shape::{Line, Payload, Source, Spawn, Subagent};
 
@@ -44,7 +44,7 @@ pub(super) struct Rollout {
     /// The conversations whose first prompt was read.
     prompted: IdSet,
     /// The calls by their ids, and how far each is told.
-    calls: HashMap<String, Told>,
+    calls: HashMap<String, CallProgress>,
     /// Each response has its tokens on a line of its own: what repeats them is passed over.
     has_usage_records: bool,
     cwd: Option<String>,
@@ -192,7 +192,7 @@ impl Rollout {
             let names = (payload.agent_nickname.or(spawn.agent_nickname))
                 .or(payload.agent_path.or(spawn.agent_path));
             let name = json::text(names)?.unwrap_or_default();
-            let of = Of::Talk(self.session);
+            let of = Of::ConversationRef(self.session);
             facts
                 .headings
                 .extend(Heading::titled(of, Origin::Summary, &name));
@@ -205,7 +205,7 @@ impl Rollout {
         let mut facts = Facts::default();
         if let (Some(agent), Some(call)) = (json::text(agent)?, json::owned_text(call)?) {
             facts.headings.push(Heading {
-                of: Of::Talk(foreign_id("codex:session", &agent)),
+                of: Of::ConversationRef(foreign_id("codex:session", &agent)),
                 title: None,
                 parent: Some(self.session),
                 call: Some(call),
@@ -399,8 +399,8 @@ impl Rollout {
         })
     }
 
-    fn talk(&self) -> Talk<'static> {
-        Talk {
+    fn talk(&self) -> ConversationRef<'static> {
+        ConversationRef {
             id: self.session,
             session: self.session_name.clone().map(Cow::Owned),
             cwd: self.cwd.clone().map(Cow::Owned),

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::Run;
 use crate::error::Result;
 use crate::import::batch::Place;
-use crate::import::facts::Talk;
+use crate::import::facts::ConversationRef;
 use crate::import::heading::{Heading, Known, Of};
 use crate::import::ids::IdMap;
 use crate::record::{Conversation, NAME_BYTES_MAX};
@@ -38,7 +38,7 @@ fn whereabouts(conversation: &Conversation) -> Whereabouts {
 
 /// The workspace of a conversation that is held there, and its project: also of a path that another
 /// system wrote.
-pub(super) fn of_cwd(talk: &mut Talk<'_>) -> Whereabouts {
+pub(super) fn of_cwd(talk: &mut ConversationRef<'_>) -> Whereabouts {
     let project = talk.cwd.as_deref().and_then(|cwd| {
         let mut names = cwd.rsplit(['/', '\\']);
         names.find(|name| !name.is_empty()).map(str::to_owned)
@@ -54,7 +54,7 @@ impl Run<'_> {
         }
         heading.call = heading.call.filter(|call| call.len() <= NAME_BYTES_MAX);
         match heading.of {
-            Of::Talk(id) => self.head_of(place, id, heading),
+            Of::ConversationRef(id) => self.head_of(place, id, heading),
             Of::Turn(turn) => self.headings.of_turns.push((place, turn, heading)),
         }
         Ok(())

@@ -11,7 +11,7 @@ use super::Run;
 use super::headings::of_cwd;
 use crate::error::Result;
 use crate::import::batch::Place;
-use crate::import::facts::{Counted, Said, Talk, uncount};
+use crate::import::facts::{ConversationRef, Counted, Said, uncount};
 use crate::import::ids::{IdMap, IdSet};
 use crate::record::{
     Client, Conversation, ConversationMessage, ConversationStatus, NAME_BYTES_MAX, Record, Role,
@@ -302,7 +302,12 @@ impl Run<'_> {
         said
     }
 
-    fn begin_talk(&mut self, place: Place, mut talk: Talk<'_>, at: &Timestamp) -> Result<()> {
+    fn begin_talk(
+        &mut self,
+        place: Place,
+        mut talk: ConversationRef<'_>,
+        at: &Timestamp,
+    ) -> Result<()> {
         if !self.messages.talks.insert(talk.id) {
             return Ok(());
         }

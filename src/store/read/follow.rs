@@ -86,7 +86,7 @@ type ReadTo = (u64, Option<LineEnd>);
 
 /// What came since lines were handed out, as far as it was read.
 #[derive(Default)]
-struct News {
+struct NewLines {
     lines: Vec<LogLine>,
     /// As [`Follow::read`].
     read: HashMap<(usize, u64), ReadTo>,
@@ -162,7 +162,7 @@ impl Follow {
         let store = self.store.clone();
         let inner = store.inner();
         // What was read before a failure need not be read again.
-        let mut polling = (self, News::default());
+        let mut polling = (self, NewLines::default());
         inner.look_and_read(
             &mut polling,
             |(follow, _), state| follow.look(state),
@@ -191,7 +191,7 @@ impl Follow {
         }
     }
 
-    fn read(&mut self, inner: &Inner, seen: Seen, news: &mut News) -> Result<()> {
+    fn read(&mut self, inner: &Inner, seen: Seen, news: &mut NewLines) -> Result<()> {
         if let Some(other) = seen.other {
             // Segments were replaced or cut: nothing is where it was. What is recorded after the
             // end of the log was taken away may get its numbers again.
@@ -202,7 +202,7 @@ impl Follow {
                 0
             };
             if self.seq < before {
-                *news = News::default();
+                *news = NewLines::default();
             }
             self.generation = other.generation;
             self.before.extend(self.read.drain());
@@ -231,8 +231,8 @@ impl Follow {
     }
 
     /// Takes in what is news, up to what was seen; the lines.
-    fn take(&mut self, news: News, point: u64) -> Vec<LogLine> {
-        let News { mut lines, read } = news;
+    fn take(&mut self, news: NewLines, point: u64) -> Vec<LogLine> {
+        let NewLines { mut lines, read } = news;
         self.seen = Some(point);
         lines.sort_by(|a, b| (a.seq, &a.file, a.offset).cmp(&(b.seq, &b.file, b.offset)));
         lines.dedup_by(|a, b| a.is_copy_of(b));

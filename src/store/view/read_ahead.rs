@@ -25,7 +25,7 @@ pub(crate) struct ReadAhead {
     /// What was read last.
     window: Window,
     /// What was read before.
-    kept: Vec<Kept>,
+    kept: Vec<Chunk>,
     /// Where lines stand that will be asked for next.
     pub(super) expected: Vec<Extent>,
     /// What is to be read: the line that was asked for, and expected ones.
@@ -34,7 +34,7 @@ pub(crate) struct ReadAhead {
 
 /// Some bytes of a segment.
 #[derive(Debug)]
-struct Kept {
+struct Chunk {
     segment: u32,
     identity: u64,
     start: u64,
@@ -153,7 +153,7 @@ impl ReadAhead {
     /// Takes what the window has out of the way of the next read.
     fn keep(&mut self) {
         if let Some((segment, identity, start)) = self.window.place() {
-            self.kept.push(Kept {
+            self.kept.push(Chunk {
                 segment,
                 identity,
                 start,
@@ -193,7 +193,7 @@ impl Inner {
             read += ahead.window.bytes().len();
             if ahead.window.held(segment, identity, offset).is_none() {
                 let bytes = ahead.window.line(offset, bytes).map_err(io)?.to_vec();
-                ahead.kept.push(Kept {
+                ahead.kept.push(Chunk {
                     segment,
                     identity,
                     start: offset,

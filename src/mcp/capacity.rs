@@ -22,7 +22,7 @@ const STREAMS_BYTES_MAX: u32 = STREAMS_MAX as u32 * STREAM_BYTES_MIN;
 const STREAM_BYTES_MIN: u32 = 32 << 10;
 
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct Capacity {
     requests: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     /// Bytes of answers that wait to be written.
@@ -33,12 +33,12 @@ pub(super) struct Room {
 #[derive(Debug)]
 pub(super) struct Full;
 
-impl Room {
-    pub(super) fn new() -> Room {
-        let room = |bytes| Arc::new(Semaphore::new(bytes as usize));
-        Room {
-            requests: room(REQUESTS_BYTES_MAX),
-            streams: room(STREAMS_BYTES_MAX),
+impl Capacity {
+    pub(super) fn new() -> Capacity {
+        let semaphore = |bytes| Arc::new(Semaphore::new(bytes as usize));
+        Capacity {
+            requests: semaphore(REQUESTS_BYTES_MAX),
+            streams: semaphore(STREAMS_BYTES_MAX),
             answers: Arc::default(),
         }
     }

@@ -20,7 +20,7 @@ use crate::store::{Reads, SegmentWatermark, Snapshot, Store, Watermark};
 const THREADS_MAX: usize = 8;
 
 #[derive(Debug)]
-pub(super) struct KeptDay {
+pub(super) struct CachedDay {
     /// The segments that its messages and its rollups were in.
     messages: Vec<SegmentWatermark>,
     rollups: Vec<SegmentWatermark>,
@@ -53,9 +53,9 @@ impl Adds for Sum {
     }
 }
 
-impl KeptDay {
+impl CachedDay {
     /// Adds a day up.
-    fn read(store: &Store, day: Day) -> Result<KeptDay> {
+    fn read(store: &Store, day: Day) -> Result<CachedDay> {
         let marks = |view: &Snapshot<'_>| {
             (
                 marks(view, day, Kind::Messages),
@@ -72,7 +72,7 @@ impl KeptDay {
             marks,
         )?;
         sum.day.forget_rolled();
-        Ok(KeptDay {
+        Ok(CachedDay {
             messages,
             rollups,
             through_seq: found.last_seq,
@@ -111,10 +111,10 @@ fn marks(view: &Snapshot<'_>, day: Day, kind: Kind) -> Vec<SegmentWatermark> {
 
 /// What is kept of a whole log.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct Cache {
     /// When the log was as it is kept here.
     watermark: Option<Watermark>,
-    days: BTreeMap<Day, KeptDay>,
+    days: BTreeMap<Day, CachedDay>,
     groups: Groups,
     pub(super) turns: Turns,
     /// Conversations have numbers here, by the hashes of their ids, so that those of many days are
@@ -123,7 +123,7 @@ pub(super) struct Kept {
 }
 
 /// What came since.
-struct News {
+struct Update {
     now: Watermark,
     /// Of days that stand, the segments that their messages are in by now.
     grown: Vec<(Day, Vec<SegmentWatermark>)>,
@@ -133,7 +133,7 @@ struct News {
     messages: Vec<u64>,
 }
 
-impl Kept {
+impl Cache {
     /// Takes in all that was acknowledged before this call.
     pub(super) fn catch_up(&mut self, store: &Store) -> Result<()> {
         let Some(news) = store.inner().with_snapshot(|view| Ok(self.news(view)))? else {
@@ -142,7 +142,7 @@ impl Kept {
         let mut before = std::mem::take(&mut self.days);
         for (day, messages) in news.grown {
             if let Some(kept) = before.remove(&day) {
-                self.days.insert(day, KeptDay { messages, ..kept });
+                self.days.insert(day, CachedDay { messages, ..kept });
             }
         }
         read_messages(store.inner(), &news.messages, |message| {
@@ -165,7 +165,7 @@ impl Kept {
     }
 
     /// What is new; `None` if nothing is.
-    fn news(&self, view: &Snapshot<'_>) -> Option<News> {
+    fn news(&self, view: &Snapshot<'_>) -> Option<Update> {
         let now = view.watermark();
         if self.watermark == Some(now) {
             return None;
@@ -190,7 +190,7 @@ impl Kept {
         let rows = rows.map_while(|row| table.row(RowId(row)));
         let is_of_unread = |at| Day::of(at).is_ok_and(|day| unread.binary_search(&day).is_ok());
         let messages = rows.filter(|row| !is_of_unread(row.at)).map(|row| row.seq);
-        Some(News {
+        Some(Update {
             now,
             grown,
             messages: messages.collect(),
@@ -199,12 +199,12 @@ impl Kept {
     }
 
     /// The days of a report.
-    pub(super) fn days(&self, scope: &Scope) -> impl DoubleEndedIterator<Item = (Day, &KeptDay)> {
+    pub(super) fn days(&self, scope: &Scope) -> impl DoubleEndedIterator<Item = (Day, &CachedDay)> {
         let days = self.days.iter().map(|(day, kept)| (*day, kept));
         days.filter(|(day, _)| scope.has(*day))
     }
 
-    fn days_mut(&mut self, scope: &Scope) -> impl Iterator<Item = &mut KeptDay> {
+    fn days_mut(&mut self, scope: &Scope) -> impl Iterator<Item = &mut CachedDay> {
         let days = self.days.iter_mut();
         let days = days.filter(|(day, _)| scope.has(**day));
         days.map(|(_, kept)| kept)
@@ -217,7 +217,7 @@ impl Kept {
         mask: Mask,
     ) -> (impl Iterator<Item = (Day, &[Cell])>, &Groups) {
         let mut groups = std::mem::take(&mut self.groups);
-        for KeptDay { sum, cells, .. } in self.days_mut(scope) {
+        for CachedDay { sum, cells, .. } in self.days_mut(scope) {
             let of_day = || mask.cells(&sum.day, &mut groups);
             cells.entry(mask).or_insert_with(of_day);
         }
@@ -246,7 +246,7 @@ impl Kept {
         }
         self.talks = talks;
         let mut seen = vec![false; self.talks.len()];
-        let mut count = |days: &[(Day, &KeptDay)]| {
+        let mut count = |days: &[(Day, &CachedDay)]| {
             if let [(_, one)] = days {
                 return Ok(one.sum.day.active_conversations());
             }
@@ -265,8 +265,8 @@ impl Kept {
             }
             Ok(count)
         };
-        let bucket = |(day, _): &(Day, &KeptDay)| scope.bucket.of(*day);
-        let days: Vec<(Day, &KeptDay)> = self.days(scope).collect();
+        let bucket = |(day, _): &(Day, &CachedDay)| scope.bucket.of(*day);
+        let days: Vec<(Day, &CachedDay)> = self.days(scope).collect();
         let buckets = days.chunk_by(|one, next| bucket(one) == bucket(next));
         let counts = buckets.map(|days| Ok((days.first().and_then(bucket), count(days)?)));
         counts.collect()
@@ -274,12 +274,12 @@ impl Kept {
 }
 
 /// Adds days up, several at once.
-fn read_all(store: &Store, days: &[Day]) -> Result<Vec<(Day, KeptDay)>> {
+fn read_all(store: &Store, days: &[Day]) -> Result<Vec<(Day, CachedDay)>> {
     let next = AtomicUsize::new(0);
     let read = || {
         let mut read = Vec::new();
         while let Some(day) = days.get(next.fetch_add(1, Ordering::Relaxed)) {
-            read.push((*day, KeptDay::read(store, *day)?));
+            read.push((*day, CachedDay::read(store, *day)?));
         }
         Ok(read)
     };
