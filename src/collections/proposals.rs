@@ -106,7 +106,7 @@ pub(super) fn put(
 pub(super) fn put_step(txn: &mut Txn<'_>, redacted: &Redacted, step: &ProposalStep) -> Result<Ack> {
     let found = txn.find(KIND, [&step.request_id.to_string(), ""]);
     let Some((id, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
-        let message = "the edit was never proposed: propose the edit first";
+        let message = "there is no proposal of this request: record it first";
         return Err(not_found(message));
     };
     let last = outcome(txn, KIND, id)?.map(step_at).transpose()?;
