@@ -167,7 +167,7 @@ fn a_record_that_makes_no_sense_is_told_with_what_is_wrong() {
                 r#"{{"kind":"code_edit_proposals","op":"applied","request_id":"{}","applied_at":1}}"#,
                 id(9)
             ),
-            "never proposed",
+            "no proposal of this request",
         ),
     ];
     let input: Vec<&str> = cases.iter().map(|(line, _)| line.as_str()).collect();
