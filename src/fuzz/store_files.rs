@@ -12,7 +12,7 @@ use crate::collections::{
     TaskQuery, TurnQuery,
 };
 use crate::error::{ErrorKind, Result};
-use crate::line::check::with_checksums;
+use crate::line::fuzz_check::with_checksums;
 use crate::record::{
     ConversationMessage, ConversationTurn, Day, Event, HistoryEntry, Kind, Record, Role, Timestamp,
     ToolCallReq, TurnKind, Validity,

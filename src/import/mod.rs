@@ -186,7 +186,7 @@ impl<'a> Importer<'a> {
             return Err(Error::invalid(NOT_A_FILE).with_path(path));
         }
         self.admit(path)?;
-        self.run.mind_erased(self.restores_erased)?;
+        self.run.load_tombstones(self.restores_erased)?;
         self.bytes_done = 0;
         let mut refused = None;
         if metadata.is_dir() {

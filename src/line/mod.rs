@@ -12,7 +12,7 @@
 
 mod canonical;
 #[cfg(any(test, fuzzing))]
-pub(crate) mod check;
+pub(crate) mod fuzz_check;
 mod classify;
 mod cursor;
 mod decode;

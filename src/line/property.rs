@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use super::check::{any_line, facts, has_own_type, restamped, texts, typed};
+use super::fuzz_check::{any_line, facts, has_own_type, restamped, texts, typed};
 use super::decode::decode_any;
 use super::*;
 use crate::record::{

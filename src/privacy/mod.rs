@@ -1,17 +1,21 @@
-//! What of a record may reach the disk. Every record passes here before it is compared with what
-//! the log holds and before its bytes are made; nothing is hidden at display.
+//! Redaction. Each record passes here before it is compared with the log and before its line is
+//! encoded. Nothing is hidden at display.
 //!
-//! - `rules`, `context`, `blocks`, `assignment` (with `names`, `operators`, `extent`, `elements`,
-//!   `values`, `code` and `literal`) and `pii` (with `phone` and `ip`) know the forms of secrets and
-//!   of what is known of persons; `scan` asks them where `anchors` sees that it may be worth it, and
-//!   `runs` what each of them need not look at again; `json` and `redact` put placeholders there.
-//! - `displayed` is a text as a person sees it, without what terminals do not show and with escapes
-//!   decoded: what is found there is removed from the text as it stands. `breaks` knows where a line
-//!   ends within a token.
-//! - `visit` knows the fields of records; `key` has the key of user ids.
+//! - `scan` searches a text. `anchors` finds the places that may hold something, and `runs`
+//!   remembers what need not be read again.
+//! - `rules` has the providers' prefixes; `context`, `blocks` and `commands` find secrets by what
+//!   stands around them. `assignment` finds a value that is assigned to a name like `password`,
+//!   with `names`, `operators`, `extent`, `elements`, `values`, `code` and `literal`.
+//! - `pii` finds personal data, with `phone` and `ip`.
+//! - `displayed` is a text as a person sees it: without characters that terminals do not show, and
+//!   with escapes decoded. What is found there is removed from the original text. `breaks` finds
+//!   the ends of lines within a token.
+//! - `text`, `json` and `redact` put placeholders in place of what is found.
+//! - `visit` visits the fields of a record by their class. `key` has the key of user ids.
+//! - `settings` has the settings of an operator.
 //!
-//! Keys and ids that others refer to stay as they are, but for a token with a provider's prefix
-//! in them, which is the same placeholder in every record.
+//! Keys and ids that other records refer to stay as they are, except for a token with a provider's
+//! prefix in them. Its placeholder is the same in every record.
 
 mod anchors;
 mod assignment;

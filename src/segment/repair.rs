@@ -1,5 +1,5 @@
-//! The only code that changes what is already in a segment: takes damaged bytes out into
-//! `quarantine/`, and gives rewritten lines a new checksum. The caller holds the write lock.
+//! Repairs a segment: moves damaged bytes to `quarantine/`, and gives lines that were edited by
+//! hand a new checksum. The caller holds the write lock.
 
 use std::io;
 

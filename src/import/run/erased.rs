@@ -9,7 +9,7 @@ use crate::import::facts::Facts;
 
 impl Run<'_> {
     /// Leaves out what was erased by now, or has it come back.
-    pub(in crate::import) fn mind_erased(&mut self, restores: bool) -> Result<()> {
+    pub(in crate::import) fn load_tombstones(&mut self, restores: bool) -> Result<()> {
         self.tombstones = self.batch.log().tombstones()?;
         self.restores = restores;
         Ok(())
