@@ -1,6 +1,7 @@
 //! The crate's error: opaque, with a [`kind`](Error::kind) to match on, and context: path, offset,
 //! key.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -94,7 +95,7 @@ pub struct Error(Box<Inner>);
 #[derive(Debug, Clone)]
 struct Inner {
     kind: ErrorKind,
-    message: String,
+    message: Cow<'static, str>,
     path: Option<PathBuf>,
     offset: Option<u64>,
     key: Option<String>,
@@ -110,7 +111,7 @@ pub type DbError = Error;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         Error(Box::new(Inner {
             kind,
             message: message.into(),
@@ -122,7 +123,7 @@ impl Error {
         }))
     }
 
-    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+    pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Error::new(ErrorKind::InvalidInput, message)
     }
 
@@ -196,7 +197,7 @@ impl Error {
         } = &*self.0;
         match source {
             Some(source) => format!("{message}: {source}"),
-            None => message.clone(),
+            None => message.clone().into_owned(),
         }
     }
 

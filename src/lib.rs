@@ -134,9 +134,9 @@ pub use error::{DbError, Error, ErrorKind, Result};
 #[doc(inline)]
 pub use record::{
     CallStatus, Client, CodeEditProposal, Conversation, ConversationMessage, ConversationTurn,
-    Event, HistoryEntry, InboxTask, InferenceMetadata, Kind, ProposalStatus, ProposalStep, Record,
-    Role, ThoughtRecord, Timestamp, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity,
-    args_sha256, event_type,
+    Event, HistoryEntry, InboxTask, InferenceMetadata, Key, Kind, ProposalStatus, ProposalStep,
+    Record, Role, ThoughtRecord, Timestamp, ToolCallDone, ToolCallReq, ToolStatus, TurnKind,
+    Validity, args_sha256, event_type,
 };
 #[doc(inline)]
 pub use run::Run;

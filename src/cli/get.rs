@@ -1,7 +1,9 @@
 //! `decklog get`
 
+use std::fmt::Display;
+
 use clap::Subcommand;
-use decklog::Kind;
+use decklog::Key;
 use uuid::Uuid;
 
 use super::context::Context;
@@ -72,38 +74,23 @@ pub enum What {
 }
 
 impl What {
-    /// Its kind and key in the library.
-    pub fn key(&self) -> (Kind, [String; 2]) {
-        let (kind, one) = match self {
-            What::Calls {
-                request_id,
-                call_id,
-            } => return (Kind::ToolCalls, [request_id.to_string(), call_id.clone()]),
-            What::Turns { id } => (Kind::ConversationTurns, id.to_string()),
-            What::Proposals { request_id } => (Kind::CodeEditProposals, request_id.to_string()),
-            What::Conversations { id } => (Kind::Conversations, id.to_string()),
-            What::Messages { id } => (Kind::Messages, id.to_string()),
-            What::Events { id } => (Kind::Events, id.to_string()),
-            What::Inbox { id } => (Kind::Inbox, id.to_string()),
-            What::Thoughts { id } => (Kind::ThoughtRecords, id.clone()),
-        };
-        (kind, [one, String::new()])
-    }
-
-    /// Its name in messages.
-    pub fn in_words(&self) -> String {
+    /// The key in the library.
+    pub fn key(&self) -> Key {
         match self {
             What::Calls {
                 request_id,
                 call_id,
-            } => format!("tool call {request_id} {call_id}"),
-            What::Turns { id } => format!("turn {id}"),
-            What::Proposals { request_id } => format!("proposal {request_id}"),
-            What::Conversations { id } => format!("conversation {id}"),
-            What::Messages { id } => format!("message {id}"),
-            What::Events { id } => format!("event {id}"),
-            What::Inbox { id } => format!("task {id}"),
-            What::Thoughts { id } => format!("thought {id}"),
+            } => Key::ToolCall {
+                request_id: *request_id,
+                call_id: call_id.clone(),
+            },
+            What::Turns { id } => Key::Turn(*id),
+            What::Proposals { request_id } => Key::Proposal(*request_id),
+            What::Conversations { id } => Key::Conversation(*id),
+            What::Messages { id } => Key::Message(*id),
+            What::Events { id } => Key::Event(*id),
+            What::Inbox { id } => Key::Task(*id),
+            What::Thoughts { id } => Key::Thought(id.clone()),
         }
     }
 }
@@ -119,32 +106,32 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         return Err(Failure::usage(message));
     }
     let store = context.open_to_read()?;
-    let name = args.what.in_words();
+    let key = args.what.key();
     match &args.what {
         What::Calls {
             request_id,
             call_id,
         } => {
             let found = store.as_of(args.as_of).get_tool_call(*request_id, call_id);
-            one(context, found?, &name)
+            one(context, found?, &key)
         }
-        What::Turns { id } => one(context, store.as_of(args.as_of).get_turn(*id)?, &name),
+        What::Turns { id } => one(context, store.as_of(args.as_of).get_turn(*id)?, &key),
         What::Proposals { request_id } => one(
             context,
             store.as_of(args.as_of).get_proposal(*request_id)?,
-            &name,
+            &key,
         ),
-        What::Conversations { id } => one(context, store.get_conversation(*id)?, &name),
-        What::Messages { id } => one(context, store.get_message(*id)?, &name),
-        What::Events { id } => one(context, store.get_event(*id)?, &name),
-        What::Inbox { id } => one(context, store.inbox().get(*id)?, &name),
-        What::Thoughts { id } => one(context, store.thoughts().get(id)?, &name),
+        What::Conversations { id } => one(context, store.get_conversation(*id)?, &key),
+        What::Messages { id } => one(context, store.get_message(*id)?, &key),
+        What::Events { id } => one(context, store.get_event(*id)?, &key),
+        What::Inbox { id } => one(context, store.inbox().get(*id)?, &key),
+        What::Thoughts { id } => one(context, store.thoughts().get(id)?, &key),
     }
 }
 
-fn one(context: &mut Context, found: Option<impl Shown>, what: &str) -> Result<Exit, Failure> {
+fn one(context: &mut Context, found: Option<impl Shown>, key: &Key) -> Result<Exit, Failure> {
     let Some(record) = found else {
-        return Ok(missing(what));
+        return Ok(missing(key));
     };
     if context.json {
         record.json(&mut context.out)?;
@@ -155,7 +142,7 @@ fn one(context: &mut Context, found: Option<impl Shown>, what: &str) -> Result<E
 }
 
 /// Reports that the record does not exist.
-pub fn missing(what: &str) -> Exit {
+pub fn missing(what: impl Display) -> Exit {
     output::say(&format!("there is no {what}"));
     Exit::Findings
 }

@@ -28,7 +28,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     if let Some(id) = id
         && store.get_conversation(id)?.is_none()
     {
-        return Ok(missing(&format!("conversation {id}")));
+        return Ok(missing(format!("conversation {id}")));
     }
     let none = "no messages match";
     let list = match id {

@@ -17,10 +17,10 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
-    let (kind, [one, two]) = args.what.key();
+    let key = args.what.key();
     let store = context.open_to_read()?;
-    let Some(proof) = store.prove(kind, [&one, &two])? else {
-        return Ok(get::missing(&args.what.in_words()));
+    let Some(proof) = store.prove(&key)? else {
+        return Ok(get::missing(&key));
     };
     context.out.json(&proof)?;
     Ok(Exit::Ok)

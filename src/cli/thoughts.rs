@@ -98,7 +98,7 @@ fn verify(task: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
         && check.records == 0
         && check.is_intact()
     {
-        return Ok(missing(&format!("thought of task {task:?}")));
+        return Ok(missing(format!("thought of task {task:?}")));
     }
     for check in &checks {
         if context.json {

@@ -97,7 +97,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         Command::Revoke { id } => {
             let store = context.open_to_change()?;
             let Some(info) = store.revoke_token(id)? else {
-                return Ok(missing(&format!("token {id}: 'decklog token list'")));
+                return Ok(missing(format!("token {id}: 'decklog token list'")));
             };
             if context.json {
                 context.out.json(&info)?;

@@ -61,11 +61,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     match root {
         Some(Root::Event(id)) => match store.event_tree(id)? {
             Some(tree) => events(context, tree.nodes),
-            None => Ok(missing(&format!("event {id}"))),
+            None => Ok(missing(format!("event {id}"))),
         },
         Some(Root::Session(id)) => match store.session_tree(id)? {
             Some(tree) => session(context, tree.nodes),
-            None => Ok(missing(&format!("conversation or thread {id}"))),
+            None => Ok(missing(format!("conversation or thread {id}"))),
         },
         None => {
             output::say("the log has no events and no conversations");

@@ -11,6 +11,7 @@ mod observability;
 mod page;
 mod proposals;
 mod query;
+mod retract;
 mod rollups;
 mod search;
 mod seqs;
@@ -53,6 +54,8 @@ pub use turns::TurnQuery;
 
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
+
+use std::borrow::Cow;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, RowId};
@@ -480,11 +483,11 @@ fn number(field: &str, given: Option<i64>, greatest: i64) -> Result<i64> {
     }
 }
 
-fn lifecycle(message: impl Into<String>) -> Error {
+fn lifecycle(message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::Lifecycle, message)
 }
 
-fn not_found(message: impl Into<String>) -> Error {
+fn not_found(message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::NotFound, message)
 }
 

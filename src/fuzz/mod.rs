@@ -5,8 +5,8 @@ mod store_files;
 
 use self::store_files::{any_manifest, any_store, everything};
 use crate::import::{self, Format, Importer};
-use crate::line::fuzz_check::{any_line, any_record, with_checksums};
 use crate::line::decode;
+use crate::line::fuzz_check::{any_line, any_record, with_checksums};
 use crate::record::{Kind, Record, check_canonical, payload_json};
 use crate::segment::check::any_segment;
 use crate::storage::{Memory, Storage};

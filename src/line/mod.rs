@@ -11,14 +11,14 @@
 //! ```
 
 mod canonical;
-#[cfg(any(test, fuzzing))]
-pub(crate) mod fuzz_check;
 mod classify;
 mod cursor;
 mod decode;
 mod encode;
 mod envelope;
 mod fields;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz_check;
 mod input;
 mod lengths;
 #[cfg(test)]

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use super::fuzz_check::{any_line, facts, has_own_type, restamped, texts, typed};
 use super::decode::decode_any;
+use super::fuzz_check::{any_line, facts, has_own_type, restamped, texts, typed};
 use super::*;
 use crate::record::{
     Client, CodeEditProposal, ContentType, Conversation, ConversationMessage, ConversationStatus,

@@ -13,6 +13,7 @@ mod inbox;
 #[cfg(feature = "wire")]
 mod int;
 mod json;
+mod key;
 mod message;
 mod payload;
 mod proposal;
@@ -43,6 +44,7 @@ pub use json::args_sha256;
 #[cfg(any(test, fuzzing))]
 pub(crate) use json::check_canonical;
 pub(crate) use json::{hex, same_json};
+pub use key::Key;
 pub(crate) use message::ERROR_PREFIX;
 pub use message::{ContentType, ConversationMessage, InferenceMetadata, Role, Source, TokenCount};
 pub(crate) use payload::{

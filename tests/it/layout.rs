@@ -12,7 +12,7 @@ use decklog::seal::Proof;
 use decklog::storage::Disk;
 use decklog::{
     Client, CodeEditProposal, Conversation, ConversationMessage, ConversationTurn, Event,
-    HistoryEntry, InboxTask, InferenceMetadata, Kind, ObservabilityStore, ProposalStatus,
+    HistoryEntry, InboxTask, InferenceMetadata, Key, Kind, ObservabilityStore, ProposalStatus,
     ProposalStep, Record, Role, Store, ThoughtRecord, Timestamp, ToolCallDone, ToolCallReq,
     ToolStatus, TurnKind, Validity, args_sha256, event_type, verify,
 };
@@ -427,8 +427,11 @@ fn the_proof_that_the_document_shows_is_made_so_and_holds() {
     example_in(dir.path(), Some("2025-12-27/tool_calls.0001.jsonl"));
     let store = Store::open(dir.path()).unwrap();
     store.seal(1_766_966_400_000).unwrap();
-    let request = id(4).to_string();
-    let proof = store.prove(Kind::ToolCalls, [&request, "call_a0"]).unwrap();
+    let key = Key::ToolCall {
+        request_id: id(4),
+        call_id: "call_a0".into(),
+    };
+    let proof = store.prove(&key).unwrap();
     let made = serde_json::to_string(&proof.unwrap()).unwrap();
     let shown = block("json proof");
     assert_eq!(shown, format!("{made}\n"));

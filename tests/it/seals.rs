@@ -16,7 +16,7 @@ use decklog::health::{DamageClass, Verification, VerifyOptions, verify_with};
 use decklog::retention::RemovalReason;
 use decklog::seal::{Digest, Proof, Seal, SealHead, SealReason};
 use decklog::storage::{Access, Disk, Fault, Memory, Storage};
-use decklog::{Durability, ErrorKind, Event, Kind, Record, Store, Timestamp, verify};
+use decklog::{Durability, ErrorKind, Event, Key, Record, Store, Timestamp, verify};
 use uuid::Uuid;
 
 use super::support::{DAY_1, DAY_MS, Spy, all_lines, count, done, in_memory, request, still, turn};
@@ -437,19 +437,19 @@ fn a_proof_holds_for_its_line_and_for_no_other() {
     for ack in store.record_batch(events.map(Record::from)).unwrap() {
         ack.unwrap();
     }
-    let err = store.prove(Kind::Events, ["1", ""]).unwrap_err();
+    let err = store.prove(&Key::Event(1)).unwrap_err();
     assert_eq!(err.kind(), ErrorKind::Lifecycle);
     assert!(err.to_string().contains("decklog seal"), "{err}");
     let seals = store.seal(LATER).unwrap();
-    assert_eq!(store.prove(Kind::Events, ["1001", ""]).unwrap(), None);
+    assert_eq!(store.prove(&Key::Event(1001)).unwrap(), None);
 
     let lines = lines(&memory, &seals[0].file);
     let mut proofs = Vec::new();
-    for (index, line) in lines.iter().enumerate() {
-        let proof = store.prove(Kind::Events, [&(index + 1).to_string(), ""]);
+    for (id, line) in (1..).zip(&lines) {
+        let proof = store.prove(&Key::Event(id));
         let proof = proof.unwrap().unwrap();
         assert_eq!(proof.line.as_bytes(), line.trim_ascii_end());
-        assert_eq!((proof.index, proof.lines), (index as u64, wanted));
+        assert_eq!((proof.index, proof.lines), (id as u64 - 1, wanted));
         proof.check(Some(&seals[0])).unwrap();
         let json = serde_json::to_string(&proof).unwrap();
         assert_eq!(serde_json::from_str::<Proof>(&json).unwrap(), proof);
@@ -498,7 +498,7 @@ fn a_proof_holds_for_its_line_and_for_no_other() {
     // Nothing is proven of what was changed.
     memory.put_bytes(&seals[0].file, lines[1..].concat());
     let store = in_memory(&memory, Durability::Process);
-    let err = store.prove(Kind::Events, ["5", ""]).unwrap_err();
+    let err = store.prove(&Key::Event(5)).unwrap_err();
     assert_eq!(err.kind(), ErrorKind::Damaged);
 }
 
@@ -522,9 +522,9 @@ fn a_proof_of_one_of_many_lines_is_short() {
     }
     let seals = store.seal(LATER).unwrap();
     assert_eq!(seals[0].lines, wanted);
-    let id = (wanted / 3).to_string();
+    let key = Key::Event(i64::try_from(wanted / 3).unwrap());
     let started = Instant::now();
-    let proof = store.prove(Kind::Events, [&id, ""]).unwrap().unwrap();
+    let proof = store.prove(&key).unwrap().unwrap();
     let proven = started.elapsed();
     let started = Instant::now();
     proof.check(Some(&seals[0])).unwrap();
@@ -992,7 +992,10 @@ fn a_handle_that_only_reads_seals_nothing() {
     assert_eq!(store.seal_head().unwrap().unwrap().seal, 3);
     assert!(
         store
-            .prove(Kind::ToolCalls, [&Uuid::from_u128(9).to_string(), "a"])
+            .prove(&Key::ToolCall {
+                request_id: Uuid::from_u128(9),
+                call_id: "a".into()
+            })
             .unwrap()
             .is_some()
     );

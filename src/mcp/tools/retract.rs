@@ -7,7 +7,8 @@ use uuid::Uuid;
 use super::super::answer::Fault;
 use super::given::{Put, Time};
 use super::{Call, Effect, Tool};
-use crate::record::{CodeEditProposal, Record, Validity, now};
+use crate::error::ErrorKind;
+use crate::record::{Key, now};
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![Tool::new(
@@ -42,39 +43,30 @@ enum Retractable {
 }
 
 fn retract(call: &Call<'_>, given: Retract) -> Result<Put, Fault> {
-    let validity = Validity::retracted(given.at.map_or_else(now, |at| at.0));
-    let is_call = given.kind == Retractable::ToolCall;
-    let record = match (given.kind, &given.call_id) {
-        (Retractable::Turn, None) => call.store.get_turn(given.id)?.map(|mut turn| {
-            turn.created_at = validity;
-            Record::Turn(turn)
-        }),
-        (Retractable::ToolCall, Some(call_id)) => {
-            let found = call.store.get_tool_call(given.id, call_id)?;
-            found.map(|(mut req, _)| {
-                req.started_at = validity;
-                Record::CallRequested(req)
-            })
-        }
-        (Retractable::Proposal, None) => call.store.get_proposal(given.id)?.map(|found| {
-            // Without the fields of its steps.
-            Record::Proposal(CodeEditProposal {
-                created_at: validity,
-                confidence: found.confidence,
-                ..CodeEditProposal::new(found.request_id, found.diffs_json, validity.at)
-            })
-        }),
-        _ if is_call => {
+    let Retract { kind, id, at, .. } = given;
+    let key = match (kind, given.call_id) {
+        (Retractable::Turn, None) => Key::Turn(id),
+        (Retractable::Proposal, None) => Key::Proposal(id),
+        (Retractable::ToolCall, Some(call_id)) => Key::ToolCall {
+            request_id: id,
+            call_id,
+        },
+        (Retractable::ToolCall, None) => {
             return Err(Fault::invalid("call_id: required for a tool call").with_field("call_id"));
         }
-        _ => {
+        (_, Some(_)) => {
             let message = "call_id: only for tool calls";
             return Err(Fault::invalid(message).with_field("call_id"));
         }
     };
-    let record = record.ok_or_else(|| {
-        let message = "no record has this id, or it is already retracted";
-        Fault::not_found(message).with_field(if is_call { "call_id" } else { "id" })
+    let field = match kind {
+        Retractable::ToolCall => "call_id",
+        _ => "id",
+    };
+    let ack = call.store.retract(&key, at.map_or_else(now, |at| at.0));
+    let ack = ack.map_err(|e| match e.kind() {
+        ErrorKind::NotFound => Fault::from(e).with_field(field),
+        _ => e.into(),
     })?;
-    Ok(call.store.record(record)?.into())
+    Ok(ack.into())
 }

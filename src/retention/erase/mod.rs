@@ -386,7 +386,7 @@ impl Run<'_, '_> {
     fn damaged(
         &self,
         name: SegmentName,
-        message: &str,
+        message: &'static str,
         class: DamageClass,
         is_it: impl Fn(&Damage) -> bool,
     ) -> Error {

@@ -4,6 +4,7 @@
 //! one it ends with an error: the lock is released, the line is read together with those that are
 //! expected to be asked for next, and the closure is called again.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use crate::error::Result;
@@ -18,6 +19,11 @@ use crate::store::view::state::{Segment, State};
 const READ_BYTES_MAX: usize = 256 << 10;
 /// What was read for earlier calls is kept up to this many bytes.
 const KEPT_BYTES_MAX: usize = 512 << 10;
+
+thread_local! {
+    /// The empty vectors of this thread's last read, for the next: a read by key allocates none.
+    static SPARE: Cell<(Vec<Extent>, Vec<Run>)> = const { Cell::new((Vec::new(), Vec::new())) };
+}
 
 /// Lines that were read, and those that are to be.
 #[derive(Debug, Default)]
@@ -61,6 +67,23 @@ pub(super) struct Place {
 }
 
 impl ReadAhead {
+    /// An empty one, with the capacity of the last that was recycled.
+    pub(super) fn recycled() -> ReadAhead {
+        let (expected, missing) = SPARE.take();
+        ReadAhead {
+            expected,
+            missing,
+            ..ReadAhead::default()
+        }
+    }
+
+    /// Keeps its capacity for the next read of this thread.
+    pub(super) fn recycle(mut self) {
+        self.expected.clear();
+        self.missing.clear();
+        SPARE.set((self.expected, self.missing));
+    }
+
     /// Forgets all that was read.
     pub(super) fn clear(&mut self) {
         *self = ReadAhead::default();
@@ -169,7 +192,8 @@ impl Inner {
     pub(super) fn read_missing(&self, ahead: &mut ReadAhead) -> Result<()> {
         let storage = &*self.storage;
         let mut read = 0;
-        for run in std::mem::take(&mut ahead.missing) {
+        let mut missing = std::mem::take(&mut ahead.missing);
+        for run in missing.drain(..) {
             // Where they are longer than was expected, the others are read when they are asked for.
             if read > READ_BYTES_MAX {
                 break;
@@ -202,6 +226,7 @@ impl Inner {
                 });
             }
         }
+        ahead.missing = missing;
         Ok(())
     }
 }

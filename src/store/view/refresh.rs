@@ -95,7 +95,10 @@ impl Inner {
     /// a moment ago, looks at all segments and asks again. So it does with each line that was not
     /// read yet: files are read while the state is not locked.
     pub(crate) fn with_snapshot<T>(&self, ask: impl Fn(&Snapshot<'_>) -> Result<T>) -> Result<T> {
-        self.with_snapshot_ahead(&mut ReadAhead::default(), ask)
+        let mut ahead = ReadAhead::recycled();
+        let answer = self.with_snapshot_ahead(&mut ahead, ask);
+        ahead.recycle();
+        answer
     }
 
     /// As [`with_snapshot`](Self::with_snapshot), for who asks several times for lines that stand

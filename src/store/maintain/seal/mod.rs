@@ -8,7 +8,7 @@ use std::sync::{MutexGuard, PoisonError};
 pub(crate) use self::log::SealLog;
 use crate::error::{Error, ErrorKind, Result};
 use crate::line::{Decoded, Envelope, Value};
-use crate::record::{Day, Kind, now};
+use crate::record::{Day, Key, now};
 use crate::segment::SegmentName;
 use crate::segment::seal::{Proof, Seal, SealHead, SealReason, Sealer, hash_file};
 use crate::storage::{Access, full_path, if_there, io_error};
@@ -76,16 +76,15 @@ impl Store {
     }
 
     /// Proves that the last line of the record with this key was in its segment when the segment
-    /// was sealed. `None` if there is no such record. The key is the one in the kind's table in
-    /// `data-layout.md`: the id, or a tool call's `request_id` and `call_id`.
+    /// was sealed. `None` if there is no such record.
     ///
     /// ```
-    /// # use decklog::{Kind, Store, Timestamp};
+    /// # use decklog::{Key, Store, Timestamp};
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// let id = store.log_event(None, "agent.started", None)?;
     /// store.seal(Timestamp::now().at() + 86_400_000)?;
-    /// let proof = store.prove(Kind::Events, [&id.to_string(), ""])?.unwrap();
+    /// let proof = store.prove(&Key::Event(id))?.unwrap();
     /// assert!(proof.check(None).is_ok());
     /// # Ok::<(), decklog::Error>(())
     /// ```
@@ -93,9 +92,9 @@ impl Store {
     /// # Errors
     /// [`Lifecycle`](ErrorKind::Lifecycle) if the segment is not sealed yet;
     /// [`Damaged`](ErrorKind::Damaged) if it is not as it was sealed.
-    pub fn prove(&self, kind: Kind, key: [&str; 2]) -> Result<Option<Proof>> {
+    pub fn prove(&self, key: &Key) -> Result<Option<Proof>> {
         let inner = self.inner();
-        let Some((name, offset)) = inner.with_snapshot(|view| place_of(view, kind, key))? else {
+        let Some((name, offset)) = inner.with_snapshot(|view| place_of(view, key))? else {
             return Ok(None);
         };
         let log = inner.current_seals()?;
@@ -105,7 +104,7 @@ impl Store {
             return Err(Error::new(ErrorKind::Lifecycle, message).with_path(&path));
         };
         let file = inner.storage.open(&name.path(), Access::Read);
-        let proof = file.and_then(|file| Proof::of(&*file, kind, seal, offset));
+        let proof = file.and_then(|file| Proof::of(&*file, key.kind(), seal, offset));
         let proof = proof.map_err(|e| Error::io("read the segment", &path, e))?;
         if let Some(proof) = proof.filter(|proof| proof.check(None).is_ok()) {
             return Ok(Some(proof));
@@ -116,8 +115,9 @@ impl Store {
 }
 
 /// Where the last line stands that asserts a record.
-fn place_of(view: &Snapshot<'_>, kind: Kind, key: [&str; 2]) -> Result<Option<(SegmentName, u64)>> {
-    let Some((_, row)) = view.find(kind, key) else {
+fn place_of(view: &Snapshot<'_>, key: &Key) -> Result<Option<(SegmentName, u64)>> {
+    let (kind, parts) = (key.kind(), key.parts());
+    let Some((_, row)) = view.find(kind, parts.each_ref().map(String::as_str)) else {
         return Ok(None);
     };
     let Decoded { record, .. } = view.read(kind, row.asserted)?;
@@ -126,7 +126,7 @@ fn place_of(view: &Snapshot<'_>, kind: Kind, key: [&str; 2]) -> Result<Option<(S
     let is_it = found
         .iter()
         .zip(&mut room)
-        .zip(key)
+        .zip(&parts)
         .all(|((found, room), given)| found.text(room) == given.as_bytes());
     let name = view.state.segments[row.asserted.segment as usize].name;
     Ok(is_it.then_some((name, u64::from(row.asserted.offset))))
