@@ -279,8 +279,9 @@ impl<'s> Txn<'s> {
         Ok(seq)
     }
 
-    /// # Errors [`Damaged`](ErrorKind::Damaged) if all sequence numbers are used. Only a line
-    /// written by another program can cause this.
+    /// # Errors
+    /// [`Damaged`](ErrorKind::Damaged) if all sequence numbers are used. Only a line written by
+    /// another program can cause this.
     fn next_seq(&self) -> Result<u64> {
         let next = self.state.max_seq.checked_add(1);
         // `HEAD` uses the greatest value to say that the last sequence number is unknown.
@@ -395,8 +396,9 @@ impl<'s> Txn<'s> {
     /// At level `Disk`, the caller waits for the returned ticket before it acknowledges the
     /// records.
     ///
-    /// # Errors If it fails, nothing that was pushed is acknowledged, although [`push`](Txn::push)
-    /// returned a sequence number.
+    /// # Errors
+    /// If it fails, nothing that was pushed is acknowledged, although [`push`](Txn::push) returned
+    /// a sequence number.
     pub(crate) fn commit(mut self) -> Result<Ticket> {
         self.check_whole()?;
         self.flush()?;
