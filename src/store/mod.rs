@@ -115,7 +115,8 @@ use crate::storage::{Storage, io_error};
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
-    /// The last of them to be dropped stops the upkeep thread. `None` in that thread's own clone.
+    /// Shared by all clones. Dropping the last one stops the upkeep thread, whose own clone has
+    /// `None`.
     _open: Option<Arc<OpenHandle>>,
 }
 

@@ -120,8 +120,8 @@ impl Writer {
             header.call_for_a_look();
         }
         if found.is_none_or(|found| found.holder != 0) {
-            // A rewrite by a process that died may not be counted in `HEAD` yet. Skip so many
-            // numbers that no relocation is used.
+            // Another handle may have applied a rewrite that the dead process had not counted yet.
+            // Skip so many numbers that every handle reads the segments instead.
             let moved = head.moved().map_err(head_io)?;
             let skipped = head.note_moved(moved + 2 * relocations::KEPT);
             skipped.map_err(head_io)?;

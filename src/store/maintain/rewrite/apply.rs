@@ -1,4 +1,4 @@
-//! Applies a planned rewrite: records the removal, then replaces the old files by the new one.
+//! Applies a planned rewrite: records the removal, then replaces the old files with the new one.
 
 use std::io;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::store::{Inner, SealLog};
 const COPY_BYTES: usize = 1 << 20;
 
 impl Inner {
-    /// Replaces the planned segments by one with the remaining lines, under the name of the last
+    /// Replaces the planned segments with one with the remaining lines, under the name of the last
     /// segment, and records the removal. Returns `false` and changes nothing if the segments are
     /// not sealed or changed meanwhile.
     pub(crate) fn apply(

@@ -34,7 +34,8 @@ pub(in crate::store) struct Segment {
     pub identity: u64,
     /// The greatest sequence number in it.
     pub last_seq: u64,
-    /// The file's times before it was read. `None` if it was not read in one go since then.
+    /// The times of the file before it was read. `None` unless everything known of it was read at
+    /// once.
     pub read_times: Option<FileTimes>,
     /// The last bytes of the line before `end`, if known.
     pub last: Option<LineEnd>,

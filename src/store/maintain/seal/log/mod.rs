@@ -149,7 +149,8 @@ impl SealLog {
         })
     }
 
-    /// Whether a segment is sealed and its length differs from that in all of these seals.
+    /// Whether a segment is sealed and its length matches no seal of
+    /// [`last_and_earlier`](SealLog::last_and_earlier).
     pub(crate) fn is_of_other_length(&self, name: SegmentName, len: u64) -> bool {
         self.last_of(name).is_some() && self.last_and_earlier(name).all(|seal| seal.bytes != len)
     }
@@ -186,7 +187,7 @@ impl SealLog {
         })
     }
 
-    /// The seals in one file that are not in `removals.jsonl`, too.
+    /// The seals in one file that are not also in `removals.jsonl`.
     pub(crate) fn only_in(&self, path: &str) -> impl Iterator<Item = &Seal> {
         let placed = self
             .seals
