@@ -1,4 +1,4 @@
-//! Counts of what a store holds and did. No file is read for them.
+//! Counts of a store and of a handle. No file is read for them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,23 +10,24 @@ use crate::record::Kind;
 use crate::segment::DamageCounts;
 use crate::store::Store;
 
-/// The first bound of [`SyncTimes::upto`]; each one is twice the one before.
+/// The first bound of [`SyncTimes::upto`]. Each further bound is twice the previous one.
 const SHORTEST: Duration = Duration::from_micros(100);
 const BOUNDS: usize = 17;
 
-/// How long fsyncs took.
+/// Durations of fsyncs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SyncTimes {
-    /// How many there were.
+    /// Number of fsyncs.
     pub count: u64,
-    /// How long they took in all.
+    /// Total duration.
     pub total: Duration,
-    /// How many took so long at the most, longer than the bound before: from 0.1 ms to 6.6 s.
+    /// Number of fsyncs by duration. Each entry has an upper bound, from 0.1 ms to 6.6 s, and
+    /// counts the fsyncs that took at most that long and longer than the previous bound.
     pub upto: Vec<(Duration, u64)>,
 }
 
-/// [`SyncTimes`] as they are kept.
+/// The counters behind [`SyncTimes`].
 #[derive(Debug, Default)]
 pub(super) struct Times {
     count: AtomicU64,
@@ -91,9 +92,8 @@ pub struct Counts {
 }
 
 impl Store {
-    /// What the store holds, as far as this handle knows, and what the handle did. Unlike
-    /// [`health`](Store::health) it looks at no file but for what is newly recorded, and may be
-    /// asked often.
+    /// Counts of the store, as far as this handle knows, and of the handle. Unlike
+    /// [`health`](Store::health), it reads no file except for new records, so it is cheap.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -106,7 +106,7 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`Io`](crate::ErrorKind::Io) if what is new cannot be read.
+    /// [`Io`](crate::ErrorKind::Io) if new records cannot be read.
     pub fn counts(&self) -> Result<Counts> {
         let inner = self.inner();
         let view = inner.snapshot()?;

@@ -140,9 +140,9 @@ impl Health {
 }
 
 impl Store {
-    /// How the store is: whether this handle still writes, who has the lock, what is damaged, what
-    /// takes how much room. Looks at every file's name and length, and reads what is new; bytes
-    /// that were read before are not read again, for which there is [`verify()`](crate::verify()).
+    /// Reports whether this handle can write, who holds the lock, what is damaged, and disk usage.
+    /// Checks the name and length of every file and reads what is new. Bytes that were read before
+    /// are not read again; for that, use [`verify()`](crate::verify()).
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -182,9 +182,9 @@ impl Store {
         }
         let last_seq = view.state.max_seq;
         let foreign = view.state.foreign.clone();
-        // A manifest that does not read as one is reported as damage.
+        // An invalid manifest is reported as damage.
         let settings = self.settings().unwrap_or_default();
-        // Without its settings, a store keeps everything.
+        // Without a valid manifest, retention removes nothing.
         let next_removals = if inner.manifest_damage.is_none() {
             let conversations = view.state.index.conversation_totals().iter();
             let conversations = conversations.map(|sums| (sums.latest, sums.error.is_some()));
@@ -229,8 +229,8 @@ impl Store {
 }
 
 impl Store {
-    /// Checks that a record would be taken now: takes the write lock, reads the settings, and
-    /// writes 64 KiB to a file in `cache/`, which it removes again.
+    /// Checks that a record could be written now: takes the write lock, reads the settings, and
+    /// writes 64 KiB to a file in `cache/`, which it then removes.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -244,7 +244,7 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// Why it would not: [`ReadOnly`](crate::ErrorKind::ReadOnly),
+    /// The reason why it could not: [`ReadOnly`](crate::ErrorKind::ReadOnly),
     /// [`Poisoned`](crate::ErrorKind::Poisoned), [`Locked`](crate::ErrorKind::Locked),
     /// [`Damaged`](crate::ErrorKind::Damaged) settings, or [`Io`](crate::ErrorKind::Io), also if
     /// the [disk is full](crate::Error::is_disk_full).
@@ -258,13 +258,13 @@ impl Store {
         storage.create_dir(CACHE).map_err(cannot)?;
         let file = storage.open(PROBE, Access::Append).map_err(cannot)?;
         let written = append_all(&*file, &vec![0; PROBE_BYTES]);
-        // Another process may do the same.
+        // Another process may have removed it.
         let removed = remove_if_there(storage, PROBE);
         written.map_err(cannot)?;
         removed.map_err(cannot)
     }
 
-    /// Checks that the disk has a byte left, as far as the system tells. Writes nothing.
+    /// Checks that the disk is not full, if the system reports free space. Writes nothing.
     pub(crate) fn check_room(&self) -> Result<()> {
         let storage = &*self.inner().storage;
         let cannot = |e| io_error(storage, "write", "", e);
@@ -275,7 +275,7 @@ impl Store {
     }
 }
 
-/// What goes next of each kind. What belongs together goes together, so some of a day may stay.
+/// The next removal of each kind. Related records are removed together, so some of a day may stay.
 fn next_removals(
     settings: &Settings,
     usage: &[Usage],
@@ -303,7 +303,8 @@ fn next_removals(
             });
         }
     }
-    // Conversations by the day of their last message, and whether they ended in an error.
+    // For conversations, the first day by last message, separately for those that ended in an
+    // error.
     let mut first: [Option<(Day, u64)>; 2] = [None; 2];
     for (latest, is_error) in conversations {
         let Ok(day) = Day::of(latest) else { continue };
@@ -339,7 +340,7 @@ impl Inner {
         let writer = match self.writer.try_lock() {
             Ok(writer) => Some(writer),
             Err(TryLockError::Poisoned(writer)) => Some(writer.into_inner()),
-            // It is writing.
+            // The writer is in use.
             Err(TryLockError::WouldBlock) => None,
         };
         let by_write = writer.and_then(|writer| writer.failure().cloned());
@@ -347,8 +348,8 @@ impl Inner {
         failure.map(|e| e.to_string())
     }
 
-    /// What the seals say of files that are not there, or are not as long as they were sealed, and
-    /// what is wrong with themselves.
+    /// Damage known from the seals: segments that are missing or have another length than when
+    /// sealed, and damage in the seal log itself.
     fn damage_of_seals(&self, known: &HashMap<SegmentName, u64>) -> Result<Vec<DamageClass>> {
         let storage = &*self.storage;
         let mut log = self.seals();
@@ -363,7 +364,7 @@ impl Inner {
         Ok(missing.chain(changed).chain(of_log).collect())
     }
 
-    /// How many files a directory has, and how many bytes they have.
+    /// Number and total size of the files in a directory.
     fn files_in(&self, dir: &str) -> (u64, u64) {
         let entries = self.storage.read_dir(dir).unwrap_or_default();
         let counted = entries.iter().map(|entry| {

@@ -18,10 +18,10 @@ use crate::store::maintain::removals;
 use crate::store::settings::{self, Settings, written};
 
 pub(crate) const NAME: &str = "decklog.json";
-/// The format that this version writes, and the newest it reads.
+/// The format that this version writes, and the newest that it reads.
 const FORMAT: u32 = 1;
 const BYTES_MAX: usize = 1 << 20;
-/// How much an error shows of why it does not read.
+/// Maximum number of characters of the parser's message to include in an error.
 const REASON_CHARS_MAX: usize = 200;
 
 /// The manifest as it is written.
@@ -35,7 +35,7 @@ struct Written {
     privacy: Map<String, Value>,
     #[serde(default)]
     retention: Map<String, Value>,
-    /// What a newer version wrote stays, here and in the sections.
+    /// Unknown fields of newer versions are kept, here and in the sections.
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
@@ -44,13 +44,13 @@ struct Written {
 pub(crate) struct Manifest {
     pub store_id: Uuid,
     pub settings: Settings,
-    /// That of the key under which user ids are hashed, once any was.
+    /// The fingerprint of the key under which user ids are hashed, once any are.
     pub key_fingerprint: Option<String>,
     written: Written,
 }
 
 impl Manifest {
-    /// That of a store that has none, or lost it.
+    /// The manifest of a store that has none.
     pub(super) fn new(
         store_id: Uuid,
         settings: Settings,
@@ -71,12 +71,12 @@ impl Manifest {
         }
     }
 
-    /// That of a store whose manifest cannot be read.
+    /// The manifest to assume for a store whose own cannot be read.
     fn unknown() -> Manifest {
         Manifest::new(Uuid::new_v4(), Settings::default(), None)
     }
 
-    /// Has other settings, and the rest as it was.
+    /// Replaces the settings and keeps all other fields.
     pub(super) fn with_settings(mut self, settings: Settings) -> Result<Manifest> {
         let put = |fields: &mut Map<String, Value>, old: Map<String, Value>, new| {
             fields.retain(|name, _| !old.contains_key(name));
@@ -96,7 +96,7 @@ impl Manifest {
         Ok(self)
     }
 
-    /// Replaces the manifest, at once and on disk. The caller holds the lock.
+    /// Replaces the manifest atomically and syncs it. The caller holds the lock.
     pub(crate) fn write(&self, storage: &dyn Storage) -> Result<()> {
         let path = full_path(storage, NAME);
         let io = |e| Error::io("write the manifest", &path, e);
@@ -110,13 +110,13 @@ impl Manifest {
     }
 }
 
-/// What every format's manifest says.
+/// The fields common to all formats.
 #[derive(Deserialize)]
 struct AnyFormat {
     format: u32,
 }
 
-/// Reads the manifest; `None` if there is none.
+/// Reads the manifest; `None` if it does not exist.
 pub(crate) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
     let path = full_path(storage, NAME);
     let io = |e| Error::io("read the manifest", &path, e);
@@ -134,7 +134,7 @@ pub(crate) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
     text.truncate(len);
 
     let bad = |e: serde_json::Error| {
-        // It may repeat what stands there.
+        // The message may quote the file's contents.
         let reason: String = e.to_string().chars().take(REASON_CHARS_MAX).collect();
         let message = format!(
             "the manifest does not read as one ({reason}): restore it from a copy, or move it away and a new one is made, without its settings of privacy and retention"
@@ -178,7 +178,8 @@ pub(crate) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
     }))
 }
 
-/// The manifest for a reader: a missing or damaged manifest hides no line. Damage is returned.
+/// The manifest for a reader. A missing or damaged manifest does not hide the lines; it is
+/// returned as damage.
 pub(super) fn read_leniently(storage: &dyn Storage) -> Result<(Manifest, Option<Damage>)> {
     let damage = match read(storage) {
         Ok(Some(manifest)) => return Ok((manifest, None)),
@@ -204,44 +205,44 @@ fn of_manifest(class: DamageClass, reason: impl Into<String>) -> Damage {
     Report::new(class, (0, 0), reason).in_file(NAME)
 }
 
-/// Refuses a directory that holds no store.
+/// Returns an error if the directory holds no store.
 #[cfg(feature = "http")]
 pub(crate) fn check_is_there(storage: &dyn Storage) -> Result<()> {
     read_leniently(storage).map(drop)
 }
 
-/// The fingerprint of the key under which a store's user ids are hashed, as far as that is known.
+/// The fingerprint of the key under which a store's user ids are hashed, if known.
 pub(crate) fn key_fingerprint(storage: &dyn Storage) -> Option<String> {
     read(storage).ok()??.key_fingerprint
 }
 
-/// Whether a directory is that of a store, or was before its manifest was lost.
+/// Whether a directory holds a store, possibly one that lost its manifest.
 pub(crate) fn is_dir_of_store(dir: &Path) -> bool {
     let files = [NAME, removals::NAME];
     files.iter().any(|name| dir.join(name).is_file())
 }
 
-/// Whether there are segments: without a manifest, it is the store's that was lost.
+/// Whether there are segments. Without a manifest, the store has lost it.
 pub(super) fn has_segments(storage: &dyn Storage) -> bool {
     list(storage).is_ok_and(|listing| !listing.segments.is_empty())
 }
 
-/// There is neither a manifest nor a segment.
+/// The error for a directory with neither a manifest nor a segment.
 pub(super) fn no_store(storage: &dyn Storage) -> Error {
     let message = "there is no store here: check the path, or import or record something first";
     Error::new(ErrorKind::NotAStore, message).with_path(storage.root())
 }
 
-/// Makes the manifest of a new store. The caller holds the lock.
+/// Creates the manifest of a new store. The caller holds the lock.
 pub(super) fn create(storage: &dyn Storage, settings: Settings) -> Result<Manifest> {
     let manifest = Manifest::unknown().with_settings(settings)?;
     manifest.write(storage)?;
     Ok(manifest)
 }
 
-/// Makes the manifest of a store that lost its own, and tells so. What that said of retention is
-/// not known, so nothing is removed until someone says it again; the key of user ids is, by those
-/// that were hashed. The caller holds the lock.
+/// Creates the manifest of a store that lost its own, and reports that as damage. The lost
+/// retention settings are unknown, so nothing is removed until they are set again. The key of user
+/// ids is taken from the hashed ids. The caller holds the lock.
 pub(super) fn create_anew(
     storage: &dyn Storage,
     mut settings: Settings,
@@ -258,14 +259,14 @@ pub(super) fn create_anew(
     Ok((manifest, Some(damage)))
 }
 
-/// Refuses a directory that holds other things than a store's, lest someone's home directory
-/// becomes a store by a slip.
+/// Rejects a directory with files that do not belong to a store. A wrong path must not turn, for
+/// example, a home directory into a store.
 pub(super) fn check_is_free(storage: &dyn Storage) -> Result<()> {
     let entries = storage
         .read_dir("")
         .map_err(|e| io_error(storage, "list the directory", "", e))?;
     let is_ours = |name: &str| {
-        // The manifest too: another process may be making this store right now.
+        // Includes the manifest: another process may be creating this store now.
         let known = [
             "LOCK",
             "HEAD",

@@ -1,5 +1,5 @@
-//! A store: open, write, read, follow, maintain. It does not know which record may follow which;
-//! see `collections`.
+//! A store: open, write, read, follow, maintain. The rules on which record may follow which are
+//! not here but in `collections`.
 //!
 //! - `commit`: transactions, the write lock, `HEAD`, group commit and the write policy.
 //! - `view`: what a handle knows of the log: state, snapshots, sidecar.
@@ -48,7 +48,7 @@ pub(crate) use read::reverse_scan::{Hit, Scope, Step};
 pub use retention_settings::{Keep, RetentionSettings};
 pub use settings::Settings;
 
-/// What fuzzers look at from outside.
+/// Exported for the fuzzers.
 #[cfg(any(test, fuzzing))]
 pub(crate) mod check {
     pub(crate) use super::manifest::read as read_manifest;
@@ -90,8 +90,8 @@ use crate::storage::{Storage, io_error};
 
 /// A log: one directory, shared by any number of threads and processes.
 ///
-/// Clones share one handle; when the last one is dropped, what it wrote is synced to disk. What goes
-/// wrong then is returned only by [`close`](Store::close).
+/// Clones share one handle. When the last one is dropped, its writes are synced to disk. Only
+/// [`close`](Store::close) returns the errors of this sync.
 ///
 /// ```
 /// use decklog::{ConversationTurn, ObservabilityStore, Store, TurnKind, Validity};
@@ -115,7 +115,8 @@ use crate::storage::{Storage, io_error};
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
-    /// Of every clone but that of the thread which goes with the last of them.
+    /// Shared by all clones. Dropping the last one stops the upkeep thread, whose own clone has
+    /// `None`.
     _open: Option<Arc<OpenHandle>>,
 }
 
@@ -124,12 +125,12 @@ pub(crate) struct Inner {
     hasher: Hasher,
     is_read_only: bool,
     durability: Durability,
-    /// How long this handle waits for a lock.
+    /// Maximum time that this handle waits for a lock.
     pub(crate) lock_timeout: Duration,
     flush_interval: Duration,
-    /// The length at which a segment is full.
+    /// Size at which a segment is full, in bytes.
     pub(crate) segment_bytes_max: u64,
-    /// The longest line that this handle writes, in bytes with its LF.
+    /// Maximum length of a line that this handle writes, in bytes with its LF.
     pub(crate) line_bytes_max: usize,
     sidecar_bytes_min: u64,
     store_id: Uuid,
@@ -139,10 +140,10 @@ pub(crate) struct Inner {
     files: FileCache,
     head_reader: Arc<HeadReader>,
     writer: Arc<Mutex<Writer>>,
-    /// Taken before the writer, if both are.
+    /// Lock order: before `writer`.
     seals: Mutex<SealLog>,
     sync: Arc<GroupSync>,
-    /// Lines that were added through this handle, by kind.
+    /// Number of lines added through this handle, by kind.
     appended: [AtomicU64; Kind::ALL.len()],
     background: OnceLock<JoinHandle<()>>,
     lock_releaser: Arc<LockReleaser>,
@@ -154,7 +155,7 @@ pub(crate) struct Inner {
 }
 
 impl Store {
-    /// Opens the store in a directory, and makes it if it is not there.
+    /// Opens the store in a directory. Creates it if it does not exist.
     ///
     /// # Errors
     /// As [`Options::open`].
@@ -221,8 +222,8 @@ impl Store {
         self.inner.storage.root()
     }
 
-    /// Looks at every file for what changed, also by other programs' hands. Reads and writes do
-    /// what is needed to see other processes' records by themselves.
+    /// Checks every file for changes, including those made by other programs. Reads and writes see
+    /// other processes' records without this call.
     pub fn refresh(&self) -> Result<()> {
         self.inner.rescan()
     }
@@ -236,9 +237,9 @@ impl Store {
         self.inner.sync.wait(ticket)
     }
 
-    /// Ends the use of this handle: returns once everything that was acknowledged through it, or a
-    /// clone of it, is on disk, and tells what dropping it would hide. Clones stay usable, and have
-    /// the handle stay open until the last of them is closed or dropped too.
+    /// Closes this handle: returns once everything that was acknowledged through it, or a clone of
+    /// it, is on disk. Returns the errors that dropping it would hide. Clones stay usable, and the
+    /// handle stays open until the last of them is closed or dropped.
     ///
     /// ```
     /// # use decklog::{Store, event_type};
@@ -251,8 +252,8 @@ impl Store {
     ///
     /// # Errors
     /// [`Io`](ErrorKind::Io) if an fsync failed, now or before; [`Poisoned`](ErrorKind::Poisoned)
-    /// if a write failed before, or in a process that was forked from the one that opened the store.
-    /// What was acknowledged at [`Durability::Process`] since may not be on disk then.
+    /// if a write failed before, or in a process that was forked from the one that opened the
+    /// store. Then records that were acknowledged at [`Durability::Process`] may not be on disk.
     pub fn close(self) -> Result<()> {
         if self.inner.process.is_another() {
             return Err(process::forked(self.path()));
@@ -265,9 +266,8 @@ impl Store {
         synced
     }
 
-    /// What was found in the files that is not as decklog wrote it, up to 10,000 places of each
-    /// kind of record.
-    /// [`verify()`] looks at everything anew.
+    /// The damage found while reading: bytes that are not as decklog wrote them. At most 10,000
+    /// places for each kind of record. [`verify()`] reads everything again.
     pub fn damage(&self) -> Result<Vec<Damage>> {
         let view = self.inner.snapshot()?;
         Ok(view.damage().collect())
@@ -286,7 +286,7 @@ impl fmt::Debug for Store {
     }
 }
 
-/// The manifest, and what is wrong with it.
+/// Reads the manifest, or creates it. Also returns the damage found in it.
 fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<(Manifest, Option<Damage>)> {
     if options.read_only {
         let (mut manifest, damage) = manifest::read_leniently(storage)?;
@@ -300,7 +300,7 @@ fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<(Manifest, 
         check_is_writable(storage)?;
         return Ok((manifest, None));
     }
-    // Without a manifest, segments are a store's that lost it, which is no new one.
+    // Segments without a manifest: the store lost its manifest and is not a new one.
     let is_lost = manifest::has_segments(storage);
     if !options.create && !is_lost {
         return Err(manifest::no_store(storage));
@@ -323,7 +323,7 @@ fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<(Manifest, 
     manifest
 }
 
-/// Refuses to write where the first record could not be.
+/// Fails early if the directory is not writable, instead of at the first record.
 fn check_is_writable(storage: &dyn Storage) -> Result<()> {
     let doing = "write in the store's directory (this user needs write access, and the file system must not be mounted read-only)";
     storage
@@ -331,7 +331,7 @@ fn check_is_writable(storage: &dyn Storage) -> Result<()> {
         .map_err(|e| io_error(storage, doing, "", e))
 }
 
-/// Refuses to write where it cannot be relied on that locks exclude and memory is shared.
+/// Rejects network file systems, where locks and shared memory are not reliable.
 fn check_is_local(storage: &dyn Storage, options: &Options) -> Result<()> {
     let volume = storage
         .volume()
@@ -348,7 +348,7 @@ fn check_is_local(storage: &dyn Storage, options: &Options) -> Result<()> {
 }
 
 impl Inner {
-    /// Whether the log holds no line, as far as this handle knows.
+    /// Whether the log has no lines, as far as this handle knows.
     fn is_empty(&self) -> bool {
         let state = self.state.read();
         state.max_seq == 0
@@ -358,7 +358,7 @@ impl Inner {
         self.state.write()
     }
 
-    /// Where the store's files are, for those that hold no records.
+    /// Access to files of the store that hold no records.
     #[cfg(feature = "http")]
     pub(crate) fn storage(&self) -> &dyn Storage {
         &*self.storage
@@ -372,7 +372,7 @@ impl Inner {
         &self.policies
     }
 
-    /// Whether this handle may write at all.
+    /// Checks that the handle was not opened read-only.
     ///
     /// # Errors
     /// [`ReadOnly`](ErrorKind::ReadOnly).
@@ -386,7 +386,7 @@ impl Inner {
 
     /// Takes the write lock.
     fn begin(&self) -> Result<Txn<'_>> {
-        // Fuzzers open stores by the thousand, in which nothing waits for its turn.
+        // Fuzzers open thousands of stores and need no background thread.
         if self.background.get().is_none() && !self.is_read_only && !cfg!(fuzzing) {
             self.start_background()?;
         }
@@ -394,7 +394,7 @@ impl Inner {
     }
 
     fn start_background(&self) -> Result<()> {
-        // Threads that begin at the same time stand in line here.
+        // Serializes threads that get here at the same time.
         let _line = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if self.background.get().is_none() {
             let thread = self.sync.start_background(self.flush_interval)?;
@@ -406,16 +406,16 @@ impl Inner {
         Ok(())
     }
 
-    /// Has it seen to that the lock, which is kept, is given back; `false` if there is no thread
-    /// to do so. The caller holds the writer.
+    /// Makes the background thread release the kept lock when it is idle. Returns `false` if the
+    /// thread cannot be started. The caller holds the writer.
     fn start_lock_releaser(&self) -> bool {
         if self.lock_releaser_thread.get().is_none() {
             let writer = Arc::clone(&self.writer);
             let give_back = move || match writer.try_lock() {
                 Ok(mut writer) => writer.release_if_idle(),
-                // A thread that panicked left nothing that the next one does not see to.
+                // A panic leaves no state that the next transaction would not check.
                 Err(TryLockError::Poisoned(writer)) => writer.into_inner().release_if_idle(),
-                // It is being used.
+                // The writer is in use.
                 Err(TryLockError::WouldBlock) => false,
             };
             let Ok(thread) = self.lock_releaser.start(give_back) else {
@@ -427,18 +427,18 @@ impl Inner {
         true
     }
 
-    /// Runs `work` under the write lock and acknowledges what it wrote. Its answer comes back
-    /// also where that is a refusal: what it wrote before that is in the log.
+    /// Runs `work` under the write lock, commits, and acknowledges. An error of `work` is returned
+    /// after the commit, since what it wrote before the error is in the log.
     pub(crate) fn transact<T>(&self, work: impl FnOnce(&mut Txn<'_>) -> Result<T>) -> Result<T> {
         let mut txn = self.begin()?;
         let answer = work(&mut txn);
-        // A transaction that is dropped would make the next writer look at everything.
+        // Commit even after an error: a dropped transaction would make the next writer rescan.
         let ticket = txn.commit()?;
         self.acknowledge(ticket)?;
         answer
     }
 
-    /// Returns once what a transaction wrote is as durable as this handle promises.
+    /// Waits until a transaction's writes are as durable as this handle promises.
     fn acknowledge(&self, ticket: Ticket) -> Result<()> {
         if self.durability == Durability::Disk {
             return self.sync.wait(ticket);
@@ -450,18 +450,18 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if self.process.is_another() {
-            // Its threads are the parent's, and so are its locks and what it has yet to write.
+            // After a fork, the threads, the locks and the pending writes belong to the parent.
             std::mem::forget((self.background.take(), self.lock_releaser_thread.take()));
             return;
         }
-        // What is still to be done here takes long, and others need not wait for it.
+        // Release the lock first: the rest takes long, and other processes need not wait for it.
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         writer.release_lease();
         drop(writer);
         self.sync.close();
         self.lock_releaser.close();
         for thread in [self.background.take(), self.lock_releaser_thread.take()] {
-            // It ends by itself; a panic in it would have been a fault of its own.
+            // The thread ends by itself. Its panic is not this thread's error.
             let _ = thread.map(JoinHandle::join);
         }
         if !self.is_read_only {

@@ -1,19 +1,19 @@
-//! How many files a handle keeps open. It takes a part of the process's limit.
+//! The number of files that a handle keeps open: a share of the process's limit.
 
 use crate::storage::open_files_max;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OpenFileLimits {
-    /// Segments to append to.
+    /// Segments open for append.
     pub append: usize,
-    /// Segments that were appended to, until they are synced.
+    /// Segments that wait for a sync.
     pub dirty: usize,
-    /// Segments to read from.
+    /// Segments open for reading.
     pub read: usize,
 }
 
 impl OpenFileLimits {
-    /// By what the system allows now.
+    /// The limits for what the system allows now.
     pub(super) fn allowed() -> OpenFileLimits {
         OpenFileLimits::of(open_files_max())
     }

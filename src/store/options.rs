@@ -30,7 +30,7 @@ pub enum Durability {
 /// # Ok::<(), decklog::Error>(())
 /// ```
 #[derive(Debug, Clone)]
-#[allow(clippy::struct_excessive_bools)] // Each is an option of its own.
+#[allow(clippy::struct_excessive_bools)] // Each one is an independent option.
 pub struct Options {
     pub(super) storage: Option<Arc<dyn Storage>>,
     pub(super) durability: Durability,
@@ -49,8 +49,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Options of a store whose upkeep thread runs this task. The store does not know what its
-    /// upkeep consists of: `Options::default`, in `retention`, hands that in.
+    /// Options of a store whose upkeep thread runs this task. `Options::default`, in `retention`,
+    /// provides the task, since the store does not depend on it.
     pub(crate) fn new(upkeep_task: UpkeepTask) -> Options {
         Options {
             storage: None,
@@ -174,8 +174,8 @@ impl Options {
 
     /// Whether a handle that writes runs the daily upkeep in a thread: it seals full segments and
     /// those of past days, and removes expired records if
-    /// [`PrivacySettings::auto_delete`](crate::privacy::PrivacySettings::auto_delete) is set. Only one of
-    /// all handles does so at a time. Default: true.
+    /// [`PrivacySettings::auto_delete`](crate::privacy::PrivacySettings::auto_delete) is set. Only
+    /// one of all handles does so at a time. Default: true.
     #[must_use]
     pub fn upkeep(mut self, upkeep: bool) -> Options {
         self.upkeep = upkeep;
@@ -192,14 +192,14 @@ impl Options {
     /// Opens the store in this directory.
     ///
     /// # Errors
-    /// [`NotAStore`](crate::ErrorKind::NotAStore) if the path is a file, or a directory that
-    /// holds other things; [`NewerFormat`](crate::ErrorKind::NewerFormat);
-    /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest does not read as one, unless the store
-    /// is opened read-only; [`InvalidInput`](crate::ErrorKind::InvalidInput) for settings that
-    /// no store can obey; [`NetworkFileSystem`](crate::ErrorKind::NetworkFileSystem);
-    /// [`Locked`](crate::ErrorKind::Locked) while another process makes the store;
-    /// [`Io`](crate::ErrorKind::Io). Damage in the log itself is no error: see
-    /// [`Store::damage`]. Where some of it cannot be read at all, only writing is refused.
+    /// [`NotAStore`](crate::ErrorKind::NotAStore) if the path is a file, or a directory with other
+    /// contents; [`NewerFormat`](crate::ErrorKind::NewerFormat);
+    /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest is invalid, unless the store is
+    /// opened read-only; [`InvalidInput`](crate::ErrorKind::InvalidInput) for invalid settings;
+    /// [`NetworkFileSystem`](crate::ErrorKind::NetworkFileSystem);
+    /// [`Locked`](crate::ErrorKind::Locked) while another process creates the store;
+    /// [`Io`](crate::ErrorKind::Io). Damage in the log itself is no error: see [`Store::damage`].
+    /// If a part of the log cannot be read, the store opens, but writes fail.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Store> {
         let storage: Arc<dyn Storage> = match &self.storage {
             Some(storage) => Arc::clone(storage),

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use crate::error::{Error, ErrorKind};
 
-/// The store is used in such a child.
+/// The error if a store is used in such a child.
 pub(super) fn forked(root: &Path) -> Error {
     let message = "the store was opened before this process was forked: open another one here";
     Error::new(ErrorKind::Poisoned, message).with_path(root)
 }
 
-/// The process that made this.
+/// The process that created this value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Process(u32);
 
@@ -22,7 +22,7 @@ impl Default for Process {
 }
 
 impl Process {
-    /// Whether this is a copy in a child.
+    /// Whether this is a copy in a forked child.
     pub(crate) fn is_another(self) -> bool {
         std::process::id() != self.0
     }

@@ -1,4 +1,4 @@
-//! What a store's manifest says of how long records are kept.
+//! Retention settings of a store's manifest.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -41,8 +41,8 @@ impl<'de> Deserialize<'de> for Keep {
     }
 }
 
-/// How long the records of each kind are kept; `retention` in `decklog.json`. A setting that is not
-/// set has the default that its description gives.
+/// How long the records of each kind are kept; `retention` in `decklog.json`. If a setting is not
+/// set, the default in its description applies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RetentionSettings {
@@ -59,7 +59,7 @@ pub struct RetentionSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<Keep>,
     /// Conversations whose status is `error`, with their messages: those whose last answer failed.
-    /// Default: 30 days, or what `messages` says, if that is less or forever.
+    /// Default: 30 days, or the value of `messages`, if that is less or forever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<Keep>,
     /// Trees of events. Default: forever.
@@ -123,7 +123,7 @@ impl RetentionSettings {
         }
     }
 
-    /// Whether nothing that an import adds is ever removed.
+    /// Whether records that an import adds are never removed.
     pub(crate) fn keeps_imported(&self, privacy: &PrivacySettings) -> bool {
         let kinds = [Kind::ConversationTurns, Kind::ToolCalls, Kind::Messages];
         let keeps = kinds.map(|kind| self.keep(kind, privacy));
@@ -131,7 +131,7 @@ impl RetentionSettings {
         all.eq([Keep::Forever; 4])
     }
 
-    /// What is set for a kind; the default, if it is not the usual one; and the setting's name.
+    /// The setting of a kind; its default, if it is not the general one; and the setting's name.
     fn of(&self, kind: Kind) -> (Option<Keep>, Option<Keep>, &'static str) {
         const FOREVER: Option<Keep> = Some(Keep::Forever);
         match kind {
@@ -155,7 +155,7 @@ impl RetentionSettings {
         }
     }
 
-    /// How long the records of a kind are kept, and the setting that says so.
+    /// How long the records of a kind are kept, and the name of the setting that applies.
     pub(crate) fn keep_by(&self, kind: Kind, privacy: &PrivacySettings) -> (Keep, &'static str) {
         let (own, default, name) = self.of(kind);
         let usual = (Keep::Days(privacy.retention_days), "privacy.retention_days");
@@ -167,7 +167,7 @@ impl RetentionSettings {
         self.keep_by(kind, privacy).0
     }
 
-    /// What is not set has its default.
+    /// The effective settings, with defaults for those that are not set.
     pub(crate) fn in_force(&self, privacy: &PrivacySettings) -> RetentionSettings {
         let keep = |kind| Some(self.keep(kind, privacy));
         RetentionSettings {

@@ -5,12 +5,12 @@ use std::io;
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{Storage, io_error};
 
-/// Fails once the store's path does not lead to the directory that this handle has open: what is
-/// written there goes unseen by whoever opens the path.
+/// Fails if the store's path does not lead to the directory that this handle has open: whoever
+/// opens the path would not see what is written there.
 ///
 /// # Errors
-/// [`Io`](ErrorKind::Io) while there is nothing at the path; [`Poisoned`](ErrorKind::Poisoned) if
-/// another directory is.
+/// [`Io`](ErrorKind::Io) if nothing is at the path; [`Poisoned`](ErrorKind::Poisoned) if another
+/// directory is.
 pub(super) fn check(storage: &dyn Storage) -> Result<()> {
     match storage.is_in_place() {
         Ok(true) => Ok(()),

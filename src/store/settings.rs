@@ -13,9 +13,9 @@ use crate::store::RetentionSettings;
 use crate::store::Store;
 use crate::store::manifest;
 
-/// A hundred years; what is kept longer is kept forever.
+/// Maximum number of days: 100 years. Use `forever` to keep records longer.
 const DAYS_MAX: u32 = 36_525;
-/// Below this, a cap is a slip of the pen, and all but the last day would go.
+/// Minimum size limit. A smaller value is a mistake: it would remove all days except the last.
 const BYTES_MIN: u64 = 64 << 10;
 
 /// Privacy and retention settings of a store, from its manifest. They apply to every process that
@@ -28,7 +28,7 @@ pub struct Settings {
     pub retention: RetentionSettings,
 }
 
-/// How a setting is written.
+/// The syntax of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Flag,
@@ -39,7 +39,7 @@ enum Form {
     Roles,
 }
 
-/// Every setting, in the order in which it is listed.
+/// Every setting, in the order in which they are listed.
 const ALL: [(&str, Form); 21] = [
     ("privacy.store_content", Form::Flag),
     ("privacy.store_payloads", Form::Flag),
@@ -68,8 +68,8 @@ impl Settings {
     /// Reads the settings of the store in a directory. Only the manifest is read.
     ///
     /// # Errors
-    /// [`NotAStore`](crate::ErrorKind::NotAStore) if there is none;
-    /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest is missing or does not read.
+    /// [`NotAStore`](crate::ErrorKind::NotAStore) if the directory holds no store;
+    /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest is missing or cannot be parsed.
     pub fn read(path: impl AsRef<Path>) -> Result<Settings> {
         let storage = Disk::new(path.as_ref());
         match manifest::read_leniently(&storage)? {
@@ -86,8 +86,8 @@ impl Settings {
         ALL.into_iter().map(|(name, _)| name)
     }
 
-    /// The settings in force, with defaults for those that are not set. Only `retention.max_bytes`
-    /// may be `None`, which means no limit.
+    /// The effective settings, with defaults for those that are not set. Only
+    /// `retention.max_bytes` may be `None`, which means no limit.
     ///
     /// ```
     /// let settings = decklog::Settings::default().in_force();
@@ -104,7 +104,8 @@ impl Settings {
         }
     }
 
-    /// The value of a setting; `null` for one of `retention` that is not set and has its default.
+    /// The value of a setting. It is `null` if a `retention` setting is not set and has its
+    /// default.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an unknown name.
@@ -169,7 +170,7 @@ impl Settings {
         }
     }
 
-    /// Refuses what a store cannot obey, or what no one can mean.
+    /// Rejects values out of range and invalid patterns.
     pub(super) fn check(&self) -> Result<()> {
         for (name, form) in ALL {
             let days = match (form, self.get(name)?) {
@@ -203,7 +204,7 @@ impl Settings {
         if self.privacy.patterns.is_empty() {
             return Ok(());
         }
-        // Only these can be wrong.
+        // The user's patterns are the only ones that can be invalid.
         let patterns = PrivacySettings {
             redact_secrets: false,
             redact_pii: false,
@@ -253,7 +254,7 @@ impl Form {
                         .filter(|word| !word.is_empty());
                     words.map(str::parse).collect::<Result<Vec<AccessRole>>>()?
                 };
-                // In one order, each once.
+                // Sort the roles and remove duplicates.
                 let has = |role: &AccessRole| given.contains(role);
                 let roles = AccessRole::ALL.iter().rev().copied().filter(has);
                 Ok(roles.map(AccessRole::as_str).collect())
@@ -262,7 +263,7 @@ impl Form {
     }
 }
 
-/// A number of bytes, with a unit or without.
+/// Parses a number of bytes, with or without a unit.
 fn parse_bytes(text: &str) -> Option<u64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
@@ -281,7 +282,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// Where a setting stands, and how it is written.
+/// The section, the field and the syntax of a setting.
 fn known(name: &str) -> Result<((&'static str, &'static str), Form)> {
     let found = ALL.into_iter().find(|(known, _)| *known == name);
     let place = found.and_then(|(name, form)| Some((name.split_once('.')?, form)));
@@ -295,7 +296,7 @@ fn known(name: &str) -> Result<((&'static str, &'static str), Form)> {
     })
 }
 
-/// How many letters are to be put in, taken out or changed; a name without its section is as near.
+/// The edit distance between two names, in characters. The section of the known name is optional.
 fn distance(known: &str, given: &str) -> usize {
     let letters = |known: &str| {
         let mut row: Vec<usize> = (0..=given.chars().take(80).count()).collect();
@@ -314,7 +315,7 @@ fn distance(known: &str, given: &str) -> usize {
     letters(known).min(letters(field))
 }
 
-/// The settings of a section as the manifest has them.
+/// The settings of a section as in the manifest.
 pub(super) fn written(section: &impl Serialize) -> Result<Map<String, Value>> {
     match serde_json::to_value(section) {
         Ok(Value::Object(fields)) => Ok(fields),
@@ -322,14 +323,15 @@ pub(super) fn written(section: &impl Serialize) -> Result<Map<String, Value>> {
     }
 }
 
-/// The settings of a section; if they do not read, the name of one that does not, and why.
+/// The settings of a section. If they are invalid, returns the name of an invalid one, and the
+/// reason.
 pub(super) fn read<T: DeserializeOwned>(
     section: &str,
     fields: &Map<String, Value>,
 ) -> std::result::Result<T, (String, String)> {
     let whole = |fields: &Map<String, Value>| T::deserialize(Value::Object(fields.clone()));
     whole(fields).map_err(|e| {
-        // Every field has a default, so that each can be read alone.
+        // Every field has a default, so each can be parsed alone.
         let alone = fields.iter().find_map(|(name, value)| {
             let field = Map::from_iter([(name.clone(), value.clone())]);
             whole(&field).err().map(|e| (name, e))
@@ -345,7 +347,7 @@ impl Store {
     /// The store's current settings, from its manifest.
     ///
     /// # Errors
-    /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest does not read.
+    /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest cannot be parsed.
     pub fn settings(&self) -> Result<Settings> {
         let inner = self.inner();
         let manifest = manifest::read(&*inner.storage)?;
@@ -355,15 +357,16 @@ impl Store {
         ))
     }
 
-    /// Reads the settings from the manifest again, for this handle, and returns them. Only changes
-    /// made by hand in the file need this call; those made with
-    /// [`change_settings`](Store::change_settings) do not.
+    /// Reads the settings from the manifest again, for this handle, and returns them. Only needed
+    /// after the file was edited by hand; changes made with
+    /// [`change_settings`](Store::change_settings) are noticed without it.
     ///
     /// # Errors
-    /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest does not read; and as
+    /// [`Damaged`](crate::ErrorKind::Damaged) if the manifest cannot be parsed; and as
     /// [`check_writable`](Store::check_writable).
     pub fn reload_settings(&self) -> Result<Settings> {
-        // The method's path is of one lifetime, and this is of any.
+        // The method's path has one lifetime, but a closure that works for every lifetime is
+        // needed.
         #[allow(clippy::redundant_closure_for_method_calls)]
         self.inner().transact(|txn| txn.reload_settings())
     }
@@ -385,8 +388,8 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for what cannot be obeyed: days other
-    /// than 1 to 36,525, a cap of less than 64 KiB, a pattern that does not read, no role at all.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an invalid setting: days other than 1
+    /// to 36,525, a size limit of less than 64 KiB, an invalid pattern, or an empty list of roles.
     /// Then nothing is changed.
     pub fn change_settings(&self, change: impl FnOnce(&mut Settings)) -> Result<Settings> {
         self.inner().transact(|txn| txn.change_settings(change))
@@ -398,7 +401,7 @@ mod tests {
     use super::*;
     use crate::store::Keep;
 
-    /// All that there is to set has a name, and is written and read by it.
+    /// Every field has a name, and can be set and read by it.
     #[test]
     fn every_setting_has_a_name() {
         let mut settings = Settings::default();

@@ -1,4 +1,4 @@
-//! Group commit: many writers wait for one fsync. A thread syncs what no writer waits for.
+//! Group commit: many writers wait for one fsync. A background thread syncs the remaining writes.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,41 +12,41 @@ use crate::error::{Error, Result};
 use crate::storage::{Access, Named, Storage, StorageFile, if_there, io_error, is_gone};
 use crate::store::counts::{SyncTimes, Times};
 
-/// How often, and how long between, a file that is to be synced is tried to be opened where the
-/// process has too many open.
+/// Maximum number of attempts to open a file for syncing, and the time between them, if the
+/// process has too many files open.
 const REOPEN_TRIES: u32 = 100;
 const REOPEN_PAUSE: Duration = Duration::from_millis(20);
-/// The longest wait for others to join a sync.
+/// Maximum time to wait for others to join a sync.
 const PATIENCE_MAX: Duration = Duration::from_millis(2);
 
-/// A point in the order of writes, to wait for.
+/// A position in the order of writes that a caller can wait for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ticket(u64);
 
-/// An open segment to append to, and to sync then.
+/// A segment open for append, and for the sync after it.
 #[derive(Debug, Clone)]
 pub(in crate::store) struct Handle {
     pub named: Named,
     pub path: Arc<str>,
 }
 
-/// A file's name and identity: several may have had one name, of which all but the last one were
+/// A file's name and identity. Several files may have had the same name, if earlier ones were
 /// moved away.
 type FileKey = (Arc<str>, u64);
 
-/// What was written and not yet synced.
+/// Files and directories written and not yet synced.
 #[derive(Debug, Default)]
 struct Dirty {
-    /// One that is not open is opened again to be synced.
+    /// `None` for a file that is not kept open. It is opened again for the sync.
     files: BTreeMap<FileKey, Option<Arc<dyn StorageFile>>>,
-    /// How many of them are open.
+    /// Number of files kept open.
     open: usize,
     dirs: BTreeSet<String>,
 }
 
 impl Dirty {
     fn note(&mut self, key: FileKey, file: Arc<dyn StorageFile>, open_max: usize) {
-        // One that is known is as good: a sync is of the file, by whatever descriptor.
+        // Any descriptor will do: a sync applies to the file.
         if let Entry::Vacant(place) = self.files.entry(key) {
             let is_kept = self.open < open_max;
             self.open += usize::from(is_kept);
@@ -54,7 +54,7 @@ impl Dirty {
         }
     }
 
-    /// Whether more files are dirty than are kept open: the sooner they are synced, the better.
+    /// Whether some dirty files are not kept open. They should be synced soon.
     fn is_crowded(&self) -> bool {
         self.files.len() > self.open
     }
@@ -67,20 +67,20 @@ struct State {
     is_syncing: bool,
     is_closing: bool,
     group: Group,
-    /// Who waits, and for which ticket.
+    /// The waiting threads and their tickets.
     parked: Vec<(u64, Thread)>,
-    /// The first failure; it stays, an fsync that failed is never tried again.
+    /// The first failure. It is permanent: a failed fsync is never retried.
     failed: Option<Error>,
 }
 
-/// Those who wait for the next sync. Who waited for the last one mostly writes again at once, and
-/// a sync that begins before they have is one more for all of them.
+/// The callers that wait for the next sync. Those of the last sync usually write again at once,
+/// and a sync that starts before they do costs all of them another one.
 #[derive(Debug, Default)]
 struct Group {
     waiting: usize,
-    /// How many waited for the last sync.
+    /// Number of callers that waited for the last sync.
     before: usize,
-    /// How long to wait for as many again: no longer than a sync takes.
+    /// Maximum time to wait until as many callers wait again: the duration of the last sync.
     patience: Duration,
 }
 
@@ -101,9 +101,9 @@ pub(in crate::store) struct GroupSync {
     /// The last ticket that is on disk.
     synced: AtomicU64,
     changed: Condvar,
-    /// How many files may be kept open for a sync.
+    /// Maximum number of files kept open for a sync.
     open_max: usize,
-    /// The group is whole.
+    /// Signalled when the group is complete.
     arrived: Condvar,
     times: Times,
 }
@@ -125,13 +125,13 @@ impl GroupSync {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a directory that got a new name.
+    /// Adds a directory to sync, since it got a new name.
     pub(in crate::store) fn mark_dir(&self, dir: &str) {
         self.lock().dirty.dirs.insert(dir.to_owned());
     }
 
-    /// Notes files that were written; the point after everything noted so far. Wakes the
-    /// background thread.
+    /// Adds files to sync. Returns the ticket for everything added so far. Wakes the background
+    /// thread if needed.
     pub(in crate::store) fn ticket(&self, written: impl Iterator<Item = Handle>) -> Ticket {
         let mut state = self.lock();
         for Handle { named, path } in written {
@@ -145,22 +145,22 @@ impl GroupSync {
         Ticket(state.written)
     }
 
-    /// How long the fsyncs of files took so far.
+    /// The durations of the fsyncs of files so far.
     pub(in crate::store) fn times(&self) -> SyncTimes {
         self.times.read()
     }
 
-    /// The failure after which nothing is acknowledged any more.
+    /// The failure after which nothing is acknowledged.
     pub(in crate::store) fn failure(&self) -> Option<Error> {
         self.lock().failed.clone()
     }
 
-    /// Returns once everything up to the ticket is on disk. The first one syncs for all
-    /// that wait.
+    /// Returns once everything up to the ticket is on disk. The first caller syncs for all that
+    /// wait.
     pub(in crate::store) fn wait(&self, ticket: Ticket) -> Result<()> {
         let mut has_come = false;
         loop {
-            // Without the lock, over which all who were served together would stumble.
+            // Check without the lock first: all served callers would contend for it.
             if self.synced.load(Ordering::Acquire) >= ticket.0 {
                 return Ok(());
             }
@@ -185,12 +185,12 @@ impl GroupSync {
             state.parked.retain(|(_, thread)| thread.id() != me.id());
             state.parked.push((ticket.0, me));
             drop(state);
-            // Also a moment too early, now and then: then it is parked again.
+            // `park` can return early. Then the loop parks the thread again.
             std::thread::park();
         }
     }
 
-    /// Syncs what is dirty once all are there that are to be expected.
+    /// Syncs the dirty files once the expected callers have joined.
     fn sync_for_all(&self, mut state: MutexGuard<'_, State>) {
         state.is_syncing = true;
         let patience = state.group.patience;
@@ -216,7 +216,7 @@ impl GroupSync {
         let (served, mut left): (Vec<_>, Vec<_>) = std::mem::take(&mut state.parked)
             .into_iter()
             .partition(|(number, _)| has_failed || *number <= upto);
-        // The next one to sync.
+        // One remaining thread does the next sync.
         let next = left.pop();
         state.parked = left;
         drop(state);
@@ -232,7 +232,7 @@ impl GroupSync {
                 Some(file) => file,
                 None => match self.reopen(&path, identity) {
                     Ok(Some(file)) => file,
-                    // Someone moved it away: what it is called now is theirs to keep.
+                    // The file was moved away. Whoever moved it is responsible for it.
                     Ok(None) => continue,
                     Err(e) => return Err(io("open, to fsync,", &path, e)),
                 },
@@ -242,20 +242,21 @@ impl GroupSync {
             self.times.note(started.elapsed());
         }
         for dir in &dirty.dirs {
-            // One that is gone is as above.
+            // As above.
             let synced = if_there(self.storage.sync_dir(dir));
             synced.map_err(|e| io("fsync the directory", dir, e))?;
         }
         Ok(())
     }
 
-    /// The file of a name, if it still is that one. Of what it failed to write, Linux tells who
-    /// opens it later if it told no one yet.
+    /// Opens a file by name, if it is still the same file. If an earlier write-back failed and was
+    /// not reported yet, Linux reports the error to this later descriptor.
     fn reopen(&self, path: &str, identity: u64) -> io::Result<Option<Arc<dyn StorageFile>>> {
         let storage = &*self.storage;
         for tries in 0.. {
             let opened = storage.stat(path).and_then(|found| {
-                // Where who may not write cannot sync either, only a sealed one is opened to read.
+                // Outside Unix, a sync needs write access, so only sealed files are opened for
+                // reading.
                 let access = if cfg!(unix) || found.is_read_only {
                     Access::Read
                 } else {
@@ -275,8 +276,8 @@ impl GroupSync {
         Ok(None)
     }
 
-    /// Starts the thread that syncs within `interval` what no one waits for, until
-    /// [`close`](GroupSync::close).
+    /// Starts the thread that syncs, within `interval`, the writes that no caller waits for. It
+    /// runs until [`close`](GroupSync::close).
     pub(in crate::store) fn start_background(
         self: &Arc<Self>,
         interval: Duration,
@@ -297,7 +298,7 @@ impl GroupSync {
             if state.is_closing {
                 let upto = state.written;
                 drop(state);
-                // A failure stays in the state, where the next append finds it.
+                // The failure stays in the state, and the next append returns it.
                 let _ = self.wait(Ticket(upto));
                 return;
             }
@@ -321,14 +322,14 @@ impl GroupSync {
         }
     }
 
-    /// Lets the background thread sync what is left, and end.
+    /// Makes the background thread sync the remaining writes and end.
     pub(in crate::store) fn close(&self) {
         self.lock().is_closing = true;
         self.changed.notify_all();
     }
 }
 
-/// Whether there may be a descriptor to have a moment later.
+/// Whether a descriptor may become available later.
 fn is_of_this_moment(e: &io::Error) -> bool {
     // `ENFILE`, `EMFILE`.
     cfg!(unix) && matches!(e.raw_os_error(), Some(23 | 24))

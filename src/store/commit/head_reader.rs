@@ -1,4 +1,4 @@
-//! Reads `HEAD` without the lock, to learn what other processes committed.
+//! Reads `HEAD` without the lock, to find out what other processes committed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,16 +8,16 @@ use crate::error::Result;
 use crate::storage::{Storage, io_error};
 use crate::store::root_check;
 
-/// A `HEAD` that is shared as memory costs nothing to look at, so it is not asked more often than
-/// this whether someone deleted the file.
+/// Interval of checks whether `HEAD` was deleted. Reading a `HEAD` in shared memory is so cheap
+/// that checking the file each time would cost much more.
 const SEEN_AGAIN: Duration = Duration::from_micros(100);
 
-/// The file to look for news in, once it was found, and when it was last seen under its name.
+/// The open `HEAD`, once it exists, and when it was last checked to be the current file.
 #[derive(Debug, Default)]
 pub(in crate::store) struct HeadReader(Mutex<Option<(Arc<Head>, Instant)>>);
 
 impl HeadReader {
-    /// The number of the last commit, if the file was seen a moment ago, as it mostly was.
+    /// The number of the last commit, if the file was checked recently, which is usual.
     pub(in crate::store) fn commits(&self) -> Option<u64> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (head, seen) = known.as_ref()?;
@@ -32,8 +32,9 @@ impl HeadReader {
         head.shared_settings().or_else(read)
     }
 
-    /// The file; `None` if there is none. And whether it may be another one than before, such as
-    /// an older copy that counts again what is known. Not to be called while the state is locked.
+    /// The file; `None` if there is none. Also returns whether it may be another file than before,
+    /// such as an older copy that reuses known counts. Must not be called while the state is
+    /// locked.
     pub(in crate::store) fn head(
         &self,
         storage: &dyn Storage,
@@ -52,7 +53,7 @@ impl HeadReader {
         }
         root_check::check(storage)?;
         let found = Head::open_for_reading(storage).map_err(io)?.map(Arc::new);
-        // One that is only being made is opened again once it is.
+        // A file that is still being created is opened again later.
         let whole = match &found {
             Some(head) => head.commits().map_err(io)?.and(found.clone()),
             None => None,

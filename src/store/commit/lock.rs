@@ -10,12 +10,12 @@ use crate::storage::{Access, Named, Storage, StorageFile, full_path, io_error};
 use crate::store::health::LockState;
 
 const NAME: &str = "LOCK";
-/// Tries without sleep: most holds are a few microseconds long.
+/// Number of attempts without sleep. The lock is usually held for a few microseconds.
 const SPINS: u32 = 20;
 const SLEEP_MIN: Duration = Duration::from_micros(20);
-/// The longest sleep while others hand the lock around.
+/// Maximum sleep at first, when other processes are likely to release the lock soon.
 const SLEEP_SHORT_MAX: Duration = Duration::from_micros(600);
-/// A wait longer than this is not for someone's turn to end.
+/// After this time, another process is likely to keep the lock for long.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 
@@ -31,11 +31,10 @@ impl Lock {
         self.is_held
     }
 
-    /// Takes the lock; makes `LOCK` if it is not there. Calls `waiting` each time before it
-    /// sleeps.
+    /// Takes the lock. Creates `LOCK` if it does not exist. Calls `waiting` before each sleep.
     ///
     /// # Errors
-    /// [`ErrorKind::Locked`] after `timeout`, naming the process that holds it.
+    /// [`ErrorKind::Locked`] after `timeout`. The message names the process that holds the lock.
     pub(in crate::store) fn acquire(
         &mut self,
         storage: &dyn Storage,
@@ -49,7 +48,7 @@ impl Lock {
                 None => Named::open(storage, NAME, Access::Append).map_err(io)?,
             };
             wait_for(storage, &*file.file, timeout, waiting)?;
-            // Someone may have deleted or renamed the file, and others may hold a new one.
+            // The file may have been deleted or renamed, and other processes may hold a new one.
             let is_current = file.is_current(storage, NAME);
             self.file = Some(file);
             self.is_held = true;
@@ -64,18 +63,18 @@ impl Lock {
         }
     }
 
-    /// Whether others would wait for this lock, while it is held.
+    /// Whether the held lock is the one that other processes use.
     pub(in crate::store) fn is_current(&self, storage: &dyn Storage) -> io::Result<bool> {
         self.file
             .as_ref()
             .map_or(Ok(false), |file| file.is_current(storage, NAME))
     }
 
-    /// Gives the lock back, if it is held.
+    /// Releases the lock, if it is held.
     pub(in crate::store) fn release(&mut self) {
         let held = self.file.as_ref().filter(|_| self.is_held);
         if held.is_some_and(|held| held.file.unlock().is_err()) {
-            // The lock ends with its file, at the latest.
+            // Closing the file releases the lock.
             self.file = None;
         }
         self.is_held = false;
@@ -107,7 +106,7 @@ fn wait_for(
             return Err(held(storage, timeout));
         }
         waiting();
-        // What that took is waited already.
+        // Subtract the time that `waiting` took.
         std::thread::sleep((waited + sleep).saturating_sub(started.elapsed()));
         let longest = if waited < SHORT_WAIT {
             SLEEP_SHORT_MAX
@@ -118,10 +117,10 @@ fn wait_for(
     }
 }
 
-/// Who has the lock now.
+/// The current state of the lock.
 ///
 /// # Errors
-/// [`ErrorKind::Io`], but not for lack of permission.
+/// [`ErrorKind::Io`], but not if permission is denied.
 pub(in crate::store) fn state(storage: &dyn Storage) -> Result<LockState> {
     let io = |e| io_error(storage, "look at the lock", NAME, e);
     let is_free = match storage.open(NAME, Access::Read) {
@@ -146,7 +145,7 @@ pub(in crate::store) fn state(storage: &dyn Storage) -> Result<LockState> {
     })
 }
 
-/// The process that says in `HEAD` that it has the lock.
+/// The process id of the lock's holder in `HEAD`.
 fn holder(storage: &dyn Storage) -> Option<u32> {
     let head = Head::open_for_reading(storage).ok()??;
     let header = head.header().ok()??;

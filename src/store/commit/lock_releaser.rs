@@ -5,12 +5,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often it is seen to that a lock that is kept and not used is given back.
+/// Interval of checks whether a kept lock is idle.
 const INTERVAL: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The lock is kept between writes.
+    /// Whether the lock is kept between writes.
     is_kept: bool,
     is_closing: bool,
 }
@@ -26,8 +26,9 @@ impl LockReleaser {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the thread, until [`close`](LockReleaser::close). It calls `give_back` some time after
-    /// the lock was last [kept](LockReleaser::keep), until that says that the lock was given back.
+    /// Starts the thread, which runs until [`close`](LockReleaser::close). After each
+    /// [`keep`](LockReleaser::keep), it calls `give_back` repeatedly, until that returns `true`:
+    /// the lock was released.
     pub(in crate::store) fn start(
         self: &Arc<Self>,
         give_back: impl Fn() -> bool + Send + 'static,
@@ -55,13 +56,13 @@ impl LockReleaser {
         }
     }
 
-    /// The lock is kept from now on, until the thread gave it back.
+    /// Tells the thread that the lock is kept, and to release it later.
     pub(in crate::store) fn keep(&self) {
         self.lock().is_kept = true;
         self.changed.notify_one();
     }
 
-    /// Lets the thread end.
+    /// Makes the thread end.
     pub(in crate::store) fn close(&self) {
         self.lock().is_closing = true;
         self.changed.notify_one();

@@ -1,6 +1,6 @@
 //! Writing: one transaction at a time appends lines and publishes them to other processes.
 //!
-//! It takes the lock, catches up, appends, and acknowledges. It does not know which record may
+//! It takes the lock, catches up, appends, and acknowledges. It does not decide which record may
 //! follow which, and it never changes bytes that are already in a segment.
 
 pub(super) mod group_sync;

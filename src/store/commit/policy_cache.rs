@@ -24,7 +24,7 @@ pub(crate) struct PolicyCache {
 #[derive(Debug)]
 struct Cached {
     policy: Arc<WritePolicy>,
-    /// `settings` in `HEAD` when the manifest was read.
+    /// The settings count of `HEAD` when the manifest was read.
     count: Option<u64>,
 }
 
@@ -55,7 +55,7 @@ impl PolicyCache {
         self.known().settings().clone()
     }
 
-    /// The manifest, or what is known of it if it is gone.
+    /// The manifest, or one with the known settings if it is missing.
     pub(in crate::store) fn manifest(&self) -> Result<Manifest> {
         let manifest = manifest::read(&*self.storage)?;
         Ok(manifest.unwrap_or_else(|| self.known().to_manifest(self.store_id)))
@@ -67,7 +67,7 @@ impl PolicyCache {
         Arc::clone(&cached.policy)
     }
 
-    /// The policy of the current settings, as far as is known without the lock.
+    /// The policy of the current settings, as far as known without the lock.
     pub(super) fn current(&self) -> Arc<WritePolicy> {
         loop {
             let now = self.head_reader.settings(&*self.storage);
@@ -78,11 +78,11 @@ impl PolicyCache {
                 }
                 Arc::clone(&cached.policy)
             };
-            // What cannot be read stops who writes under the lock.
+            // If the manifest cannot be read, the write fails later, under the lock.
             let Ok(manifest) = self.manifest() else {
                 return policy;
             };
-            // Who changes the settings counts before and after.
+            // A change of settings increments the count before and after it.
             if self.head_reader.settings(&*self.storage) == now {
                 return self.use_manifest(manifest, now);
             }

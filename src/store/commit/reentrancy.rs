@@ -1,5 +1,5 @@
-//! Detects that a thread uses a store while it holds that store's lock, which would be a deadlock:
-//! a closure of the caller's may run under the lock.
+//! Detects that a thread uses a store while it holds that store's lock, as in a callback. Without
+//! this check, it would deadlock.
 
 use std::cell::RefCell;
 
@@ -7,11 +7,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::store::Inner;
 
 thread_local! {
-    /// The handles that this thread reads or writes right now.
+    /// The handles that this thread currently reads or writes.
     static HELD: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// While it lives, its thread holds a lock of a handle.
+/// Marks a handle as locked by this thread until it is dropped.
 #[derive(Debug)]
 pub(in crate::store) struct ReentrancyGuard(usize);
 
@@ -33,7 +33,7 @@ impl Drop for ReentrancyGuard {
     }
 }
 
-/// A thread that is about to end has no list any more, and runs no closures.
+/// `None` if the thread is ending: its list is destroyed, and it runs no more callbacks.
 fn with_held<T>(ask: impl FnOnce(&mut Vec<usize>) -> T) -> Option<T> {
     HELD.try_with(|held| ask(&mut held.borrow_mut())).ok()
 }

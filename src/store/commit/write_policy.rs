@@ -1,9 +1,9 @@
-//! The write policy: redaction by the store's privacy settings, which every record passes before
-//! its bytes can reach the disk.
+//! The write policy: redacts every record by the store's privacy settings before its bytes can
+//! reach the disk.
 //!
-//! A [`Record`] becomes a [`PreparedRecord`] before the lock is taken, as that takes time, and
-//! [`Redacted`] under it, where the settings cannot change. A transaction writes nothing else, and
-//! there is no other way to make one.
+//! A [`Record`] becomes a [`PreparedRecord`] before the lock is taken, since redaction takes time.
+//! It becomes a [`Redacted`] under the lock, where the settings cannot change. A transaction
+//! accepts only [`Redacted`], and there is no other way to create one.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,17 +20,17 @@ use crate::storage::{Access, Storage};
 use crate::store::manifest::Manifest;
 use crate::store::{Settings, Store, Txn};
 
-/// Settings, ready to be applied.
+/// Settings in the form in which they are applied.
 #[derive(Debug)]
 pub(in crate::store) struct WritePolicy {
     settings: Settings,
-    /// The fingerprint of the key under which the store's user ids are hashed, if any was.
+    /// The fingerprint of the key under which the store's user ids are hashed, if any are.
     key_fingerprint: Option<String>,
     user_id_key: UserKey,
-    /// Made when it is first needed, as who only reads mostly never does.
+    /// Created when first needed: a process that only reads rarely needs it.
     privacy: OnceLock<Privacy>,
     stricter: OnceLock<Vec<Privacy>>,
-    /// The key that is here was seen to be the one of the ids that are hashed already.
+    /// Set once the available key is known to be the one of the existing hashed ids.
     is_key_checked: OnceLock<()>,
 }
 
@@ -46,7 +46,7 @@ impl WritePolicy {
         }
     }
 
-    /// The policy of another manifest, with the same key of user ids.
+    /// The policy of another manifest, with the same key for user ids.
     pub(super) fn with_manifest(&self, manifest: Manifest) -> WritePolicy {
         WritePolicy::new(manifest, self.user_id_key.clone())
     }
@@ -55,7 +55,7 @@ impl WritePolicy {
         &self.settings
     }
 
-    /// A manifest of this policy, for a store whose own is gone.
+    /// A manifest with this policy, to replace a lost one.
     pub(super) fn to_manifest(&self, store_id: Uuid) -> Manifest {
         Manifest::new(
             store_id,
@@ -87,14 +87,14 @@ impl WritePolicy {
         Ok(Privacy::new(settings)?.with_key(key))
     }
 
-    /// Makes the key of user ids where a record is the first one that needs it.
+    /// Checks the key of user ids if a record needs it. Creates the key for the first such record.
     fn check_key(&self, storage: &dyn Storage, record: &Record) -> Result<()> {
         let privacy = self.privacy()?;
         let is_known = self.key_fingerprint.is_some() || self.is_key_checked.get().is_some();
         if is_known || !privacy.needs_user_key(record) {
             return Ok(());
         }
-        // Someone may have taken it out of the manifest.
+        // The fingerprint may have been deleted from the manifest.
         match hashed_under(storage)? {
             Some(key) => self.user_id_key.expecting(Some(key)).check()?,
             None => privacy.make_key()?,
@@ -103,7 +103,7 @@ impl WritePolicy {
         Ok(())
     }
 
-    /// What is kept of a record by these settings.
+    /// Redacts a record by these settings.
     fn redact(&self, storage: &dyn Storage, record: Record) -> Result<Redacted> {
         self.check_key(storage, &record)?;
         let (record, original) = self.privacy()?.apply_and_tell(record)?;
@@ -111,7 +111,7 @@ impl WritePolicy {
         Ok(Redacted { record, original })
     }
 
-    /// All settings that keep less of a record than these do.
+    /// Redaction with all settings that keep less of a record than these do.
     fn stricter(&self) -> &[Privacy] {
         self.stricter.get_or_init(|| {
             let settings = self.settings.privacy.stricter();
@@ -121,23 +121,24 @@ impl WritePolicy {
         })
     }
 
-    /// The fingerprint that the manifest must have before a record is written.
+    /// The fingerprint to store in the manifest before a record is written, if any.
     pub(in crate::store) fn key_to_note(&self, record: &Record) -> Option<String> {
-        // Also for an id that came hashed: a process with another key must hash none here.
+        // Also for an id that the caller hashed already, so that no process hashes by another key
+        // here.
         let key = key_of_record(record).filter(|_| self.key_fingerprint.is_none());
         key.map(str::to_owned)
     }
 }
 
-/// The fingerprint of the key under which the last of the store's hashed user ids is, as its lines
-/// say. Reads the segments of kinds that are found by user, from the last one back.
+/// The fingerprint of the key under which the last hashed user id in the log was hashed. Reads the
+/// segments of kinds with a user id, the last segment first.
 pub(in crate::store) fn hashed_under(storage: &dyn Storage) -> Result<Option<String>> {
     let mut last = None;
     for name in list(storage)?.segments.into_iter().rev() {
         let Some(lookup) = user_lookup(name.kind) else {
             continue;
         };
-        // What cannot be read is reported as damage.
+        // A segment that cannot be read is reported as damage elsewhere.
         let Ok(file) = storage.open(&name.path(), Access::Read) else {
             continue;
         };
@@ -154,47 +155,47 @@ pub(in crate::store) fn hashed_under(storage: &dyn Storage) -> Result<Option<Str
     Ok(last)
 }
 
-/// Which of a kind's lookup fields holds a user's id, as its type is declared.
+/// The index of a kind's lookup field that holds a user id, if any.
 fn user_lookup(kind: Kind) -> Option<usize> {
     let mut lookups = kind.fields().filter(|field| field.place == Place::Lookup);
     lookups.position(|field| field.class == Class::User)
 }
 
-/// The fingerprint of the key under which a user id in a line is hashed, if it is.
+/// The fingerprint of the key under which a user id in a line is hashed, if it is hashed.
 pub(crate) fn key_of_value(user: &Value<'_>) -> Option<String> {
     let mut room = [0; Value::BYTES];
     let user = str::from_utf8(user.text(&mut room)).ok()?;
     key_of(user).map(str::to_owned)
 }
 
-/// What may be kept of a record, by the settings that its handle knew then.
+/// A record redacted by the settings known before the lock was taken.
 #[derive(Debug)]
 pub(crate) struct PreparedRecord {
     redacted: Redacted,
     policy: Arc<WritePolicy>,
 }
 
-/// What is kept of a record, by the settings that hold.
+/// A record redacted by the settings in force.
 #[derive(Debug)]
 pub(crate) struct Redacted {
     record: Record,
-    /// The record as it was given, if that is something else.
+    /// The original record, if redaction changed it.
     original: Option<Box<Record>>,
 }
 
 impl PolicyCache {
-    /// What may be kept of a record that was checked, by the current settings.
+    /// Redacts a record, which was checked before, by the current settings.
     pub(crate) fn prepare(&self, record: Record) -> Result<PreparedRecord> {
         let policy = self.current();
         let redacted = policy.redact(self.storage(), record)?;
         Ok(PreparedRecord { redacted, policy })
     }
 
-    /// The forms in which the log may have a user's id, whatever the settings were when it was
-    /// recorded: as it is given, and hashed. No key is made.
+    /// The forms in which a user's id may be in the log, whatever the settings were when it was
+    /// recorded: as given, and hashed. No key is created.
     ///
     /// # Errors
-    /// There are hashed ids, and their key is not there or cannot be read.
+    /// The log has hashed ids, and their key is missing or cannot be read.
     pub(crate) fn user_ids(&self, id: &str) -> Result<Vec<String>> {
         let mut forms = vec![id.to_owned()];
         match self.current().privacy()?.hashed_user_id(id) {
@@ -217,18 +218,19 @@ impl Txn<'_> {
         self.redact(original.map_or(record, |original| *original))
     }
 
-    /// What is kept of a record that was made, and checked, under the lock.
+    /// Redacts a record that was created and checked under the lock.
     pub(crate) fn redact(&self, record: Record) -> Result<Redacted> {
         self.policy().redact(&*self.inner().storage, record)
     }
 
-    /// What would have been kept of a record by stricter settings, which the store may have had
-    /// before.
+    /// The record as stricter settings, which the store may have had before, would have redacted
+    /// it.
     pub(crate) fn redacted_by_stricter(&self, redacted: &Redacted) -> Vec<Redacted> {
         let record = redacted.original.as_deref().unwrap_or(&redacted.record);
         let stricter = self.policy().stricter();
         let forms = stricter.iter().filter_map(|privacy| {
-            // One that cannot be made, as its key is not there, is no form that the log has.
+            // Skip forms that cannot be computed because their key is missing: the log does not
+            // have them.
             let record = privacy.apply(record.clone()).ok()?;
             let original = None;
             Some(Redacted { record, original })
@@ -238,20 +240,20 @@ impl Txn<'_> {
 }
 
 impl Store {
-    /// Where the key of user ids is looked for, which one is found there, and which one the store
+    /// The location of the key of user ids, the key found there, and the key that the store
     /// expects.
     ///
     /// # Errors
-    /// The key's file cannot be read, is no key, or others may read it.
+    /// The key's file cannot be read, holds no key, or can be read by other users.
     pub fn user_id_key(&self) -> Result<UserIdKey> {
         self.inner().policies.current().privacy()?.describe_key()
     }
 
-    /// Expects the key with this fingerprint from now on, as user ids that are hashed under it are
-    /// about to come in.
+    /// Sets the expected key by its fingerprint, since user ids hashed under it are about to be
+    /// recorded.
     ///
     /// # Errors
-    /// [`UserIdKey`](ErrorKind::UserIdKey) if the store expects another one.
+    /// [`UserIdKey`](ErrorKind::UserIdKey) if the store expects another key.
     pub(crate) fn adopt_user_id_key(&self, fingerprint: &str) -> Result<()> {
         self.inner().transact(|txn| {
             let expected = txn.policy().key_fingerprint.clone();
@@ -269,10 +271,9 @@ impl Store {
         })
     }
 
-    /// Takes the key of user ids that is found here as the store's from now on, whatever the
-    /// earlier one was; makes one if there is none. User ids that were hashed under another key
-    /// stay as they are: no one can find or erase them by user any more, unless by their hashed
-    /// form.
+    /// Makes the key of user ids found on this machine the store's key, whatever the earlier one
+    /// was. Creates one if there is none. User ids that were hashed under another key do not
+    /// change: they can be found and erased only by their hashed form.
     ///
     /// # Errors
     /// As [`user_id_key`](Store::user_id_key); and if the manifest cannot be written.
@@ -292,8 +293,8 @@ impl Redacted {
         &self.record
     }
 
-    /// Sets what the log itself assigns, such as an id, a place or a hash. A caller's text must not
-    /// be set here: it would not be redacted.
+    /// Sets fields that the log assigns, such as an id, a place or a hash. Do not set a caller's
+    /// text here: it would not be redacted.
     pub(crate) fn assign(&mut self, set: impl FnOnce(&mut Record)) {
         set(&mut self.record);
     }
@@ -331,7 +332,6 @@ mod tests {
         }
     }
 
-    /// A change may come between a record's admission and the lock.
     #[test]
     fn conversations_are_found_by_user() {
         for kind in Kind::ALL {
@@ -340,6 +340,7 @@ mod tests {
         }
     }
 
+    /// The settings can change after a record was prepared and before the lock is taken.
     #[test]
     fn what_was_admitted_by_other_settings_is_admitted_anew() {
         type Change = fn(&mut Settings);
@@ -379,7 +380,7 @@ mod tests {
         }
     }
 
-    /// What has nothing to be replaced is not copied for this.
+    /// The original is kept only if redaction changes the record, to avoid a copy.
     #[test]
     fn only_what_is_changed_is_kept_as_it_was_given() {
         let store = open(&Memory::new());

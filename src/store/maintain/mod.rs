@@ -1,7 +1,7 @@
 //! Maintenance: seals, rewrites, repair, verification, and the record of what was removed.
 //!
-//! Lines that are in segments change only through this room. It does not decide what may go; see
-//! `retention`.
+//! Only this module changes lines that are already in segments. It does not decide what is
+//! removed; see `retention`.
 
 pub(super) mod other_files;
 pub(super) mod removals;

@@ -9,7 +9,7 @@ use crate::store::Inner;
 /// Files other than segments, relative to the store.
 #[derive(Debug, Default)]
 pub(crate) struct OtherFiles {
-    /// Files that repairs wrote.
+    /// Files written by repairs.
     pub quarantined: Vec<String>,
     /// Partly written files of processes that died.
     pub leftovers: Vec<String>,
@@ -17,8 +17,7 @@ pub(crate) struct OtherFiles {
     pub foreign: Vec<String>,
 }
 
-/// The store's own files and directories that hold none of what was recorded, or are looked at
-/// apart.
+/// The store's own files and directories that hold no records or are handled separately.
 const OWN: [&str; 7] = [
     "decklog.json",
     "access.json",
@@ -69,7 +68,7 @@ impl Inner {
         Ok(names.unwrap_or_default())
     }
 
-    /// Removes what was written in part. No one else does so meanwhile.
+    /// Removes partly written files. The caller must prevent other rewrites meanwhile.
     pub(crate) fn discard_leftovers(&self, paths: &[String]) -> Result<()> {
         if paths.is_empty() {
             return Ok(());
@@ -86,14 +85,14 @@ impl Inner {
         Ok(())
     }
 
-    /// All bytes of a file; none if it is gone.
+    /// The contents of a file; empty if it is gone.
     pub(crate) fn read_whole(&self, path: &str) -> Result<Vec<u8>> {
         let file = if_there(self.storage.open(path, Access::Read));
         let read = file.and_then(|file| file.map_or(Ok(Vec::new()), |file| read_all(&*file)));
         read.map_err(|e| io_error(&*self.storage, "read", path, e))
     }
 
-    /// Puts bytes in the place of a file's; none take it away.
+    /// Replaces the contents of a file. Empty contents remove the file.
     pub(crate) fn replace_whole(&self, path: &str, bytes: &[u8]) -> Result<()> {
         let replaced = if bytes.is_empty() {
             self.storage.remove_file(path)

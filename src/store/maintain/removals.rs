@@ -1,7 +1,7 @@
 //! `removals.jsonl`: what was removed from the log, when and why.
 //!
-//! It also keeps what must outlast the lines: the greatest numbers given, and the last hash of each
-//! chain whose start is gone. Its lines form a hash chain.
+//! It also keeps information of removed lines that is still needed: the greatest numbers assigned,
+//! and the last hash of each chain whose start was removed. Its lines form a hash chain.
 
 use std::io;
 
@@ -44,40 +44,40 @@ impl RemovalReason {
     }
 }
 
-/// What was taken out of one segment; a line of `removals.jsonl`. One that tells less is read, too,
-/// if it tells when, why and how much went, and which numbers were given.
+/// A line of `removals.jsonl`: what was removed from one segment. Only `at`, `reason`, `lines`,
+/// `bytes` and `marks` are required when reading.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::store) struct Removal {
-    /// Its number, from 1, which it gets when it is appended.
+    /// Its number, from 1. Assigned when it is appended.
     #[serde(default)]
     pub seq: u64,
-    /// When it was taken out, in epoch milliseconds.
+    /// Time of the removal, in epoch milliseconds.
     pub at: i64,
-    /// Why.
+    /// The reason of the removal.
     pub reason: RemovalReason,
     /// The segment, relative to the store.
     #[serde(default)]
     pub file: String,
-    /// How many lines went.
+    /// Number of lines removed.
     pub lines: u64,
-    /// How many bytes they had.
+    /// Their size, in bytes.
     pub bytes: u64,
     /// The least of their sequence numbers.
     #[serde(default)]
     pub first_seq: u64,
-    /// The greatest.
+    /// The greatest of their sequence numbers.
     #[serde(default)]
     pub last_seq: u64,
     /// The earliest of their times, in epoch milliseconds.
     #[serde(default)]
     pub first_at: i64,
-    /// The latest.
+    /// The latest of their times, in epoch milliseconds.
     #[serde(default)]
     pub last_at: i64,
-    /// The ends of what was removed of chains of thoughts.
+    /// The last removed thought of each chain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub anchors: Vec<Anchor>,
-    /// The greatest numbers that the log had given by then.
+    /// The greatest numbers that the log had assigned by then.
     pub marks: NumberWatermarks,
     /// The key of the hashes of ids in `erased` and `restored`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,26 +85,26 @@ pub(in crate::store) struct Removal {
     /// Conversations and requests that were erased.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub erased: Vec<Tombstone>,
-    /// Whether they were erased from another store, of which this one has records.
+    /// Whether they were erased in another store, from which this one has copies of records.
     #[serde(
         default,
         rename = "taken_over",
         skip_serializing_if = "std::ops::Not::not"
     )]
     pub is_taken_over: bool,
-    /// Those that may come back.
+    /// Hashes of ids that may be recorded again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restored: Vec<String>,
-    /// The segment's seals as they stood, where the segment itself is gone.
+    /// If the segment was removed, the lines of its seals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seals: Vec<Box<RawValue>>,
-    /// The hash of the line before, which it gets when it is appended.
+    /// The hash of the previous line. Assigned when it is appended.
     #[serde(default)]
     pub prev: Digest,
 }
 
 impl Removal {
-    /// Of nothing yet.
+    /// A removal of no lines yet.
     pub(in crate::store) fn new(
         reason: RemovalReason,
         file: String,
@@ -148,17 +148,17 @@ impl From<RemovalReason> for SealReason {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Removed {
-    /// How many lines.
+    /// Number of lines.
     pub lines: u64,
-    /// How many bytes they had.
+    /// Their size, in bytes.
     pub bytes: u64,
     /// Time of the last removal, in epoch milliseconds.
     pub last_at: Option<i64>,
-    /// Why.
+    /// The reason of the last removal.
     pub last_reason: Option<RemovalReason>,
 }
 
-/// The last of a chain's thoughts that were removed. Those that follow still verify from it.
+/// The last removed thought of a chain. The thoughts after it still verify from its hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Anchor {
     /// The chain's task.
@@ -169,16 +169,16 @@ pub(crate) struct Anchor {
     pub seq: u64,
 }
 
-/// Numbers that are not given again, whatever was removed.
+/// The greatest numbers assigned. They are not assigned again, whatever is removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NumberWatermarks {
     /// The greatest sequence number.
     pub seq: u64,
-    /// The greatest id of an event.
+    /// The greatest event id.
     pub events: i64,
-    /// The greatest id of a task of the inbox.
+    /// The greatest id of an inbox task.
     pub inbox: i64,
-    /// The greatest id of an entry of a history.
+    /// The greatest id of a history entry.
     pub history: i64,
     /// The greatest `update_id` of the inbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -200,7 +200,7 @@ impl NumberWatermarks {
         }
     }
 
-    /// Takes in later ones. What is too great to number on from does not hide what came before.
+    /// Merges later watermarks. Ignores numbers after which no further number could be assigned.
     fn raise_to(&mut self, later: NumberWatermarks) {
         self.seq = self.seq.max(later.seq);
         for (known, later) in [
@@ -216,7 +216,7 @@ impl NumberWatermarks {
         self.update_id = self.update_id.max(update_id);
     }
 
-    /// Has the index give no number again.
+    /// Makes the index assign greater numbers only.
     pub(in crate::store) fn raise(&self, index: &mut Index) {
         let numbers = [self.events, self.inbox, self.history];
         for (kind, number) in NumberWatermarks::NUMBERED.into_iter().zip(numbers) {
@@ -226,15 +226,15 @@ impl NumberWatermarks {
     }
 }
 
-/// What the log of removals keeps of what is gone.
+/// A summary of `removals.jsonl`.
 #[derive(Debug, Clone, Default)]
 pub(in crate::store) struct RemovalSummary {
-    /// The greatest of all removals.
+    /// The greatest numbers of all removals.
     pub marks: NumberWatermarks,
     pub anchors: Vec<Anchor>,
     pub removed: Removed,
     pub tombstones: Tombstones,
-    /// Some lines were changed after they were written, and say nothing.
+    /// Whether some lines fail their checksum. They are ignored.
     pub is_damaged: bool,
 }
 
@@ -245,7 +245,7 @@ impl RemovalSummary {
     }
 }
 
-/// Reads what is kept. Lines that do not read as removals are left out: `verify` tells.
+/// Reads the summary. Skips invalid lines; `verify` reports them.
 pub(in crate::store) fn read(storage: &dyn Storage) -> io::Result<RemovalSummary> {
     let mut summary = RemovalSummary::default();
     let bytes = match storage.open(NAME, Access::Read) {
@@ -255,7 +255,7 @@ pub(in crate::store) fn read(storage: &dyn Storage) -> io::Result<RemovalSummary
     };
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let Some(line) = line.strip_suffix(b"\n") else {
-            // Someone died while writing it.
+            // A torn line: the writer died.
             continue;
         };
         let is_intact = is_intact(line);
@@ -282,7 +282,7 @@ pub(in crate::store) fn read(storage: &dyn Storage) -> io::Result<RemovalSummary
     Ok(summary)
 }
 
-/// What of the chain of removals the next one follows.
+/// The end of the chain of removals, which the next removal refers to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::store) struct Last {
     /// The last removal's number, 0 if there is none.
@@ -292,7 +292,7 @@ pub(in crate::store) struct Last {
 }
 
 impl Last {
-    /// The place in the chain that a line of a removal has; `None` if it is none, or changed.
+    /// The number and hash of a line; `None` if it is not a removal or fails its checksum.
     fn of(line: &[u8]) -> Option<Last> {
         #[derive(Deserialize)]
         struct Numbered {
@@ -308,7 +308,7 @@ impl Last {
     }
 }
 
-/// Adds a line to the chain, which is to be synced by the caller, who holds the write lock.
+/// Appends a line to the chain. The caller holds the write lock and syncs the file.
 pub(in crate::store) fn append(
     storage: &dyn Storage,
     removal: Removal,
@@ -320,14 +320,14 @@ pub(in crate::store) fn append(
         prev: last.hash,
         ..removal
     };
-    // Someone may have died while writing a line.
+    // Terminate a torn line.
     let mut line = if has_tail { vec![b'\n'] } else { Vec::new() };
     line.extend(stamped(serde_json::to_vec(&removal)?));
     append_all(&*file, &line)?;
     Ok(file)
 }
 
-/// The end of the chain, and whether the last line has no LF. Reads from the end of the file.
+/// The end of the chain, and whether the last line lacks its LF. Reads backwards from the end.
 fn last(file: &dyn StorageFile) -> io::Result<(Last, bool)> {
     let len = file.stat()?.len;
     let mut wanted = 64 << 10;
@@ -337,7 +337,7 @@ fn last(file: &dyn StorageFile) -> io::Result<(Last, bool)> {
         let read = read_full(file, &mut bytes, start)?;
         bytes.truncate(read);
         let has_tail = bytes.last().is_some_and(|byte| *byte != b'\n');
-        // The end of a longer line, which the first piece may be, does not have its checksum.
+        // The first piece may be the end of a longer line. It has no valid checksum then.
         let mut lines = bytes.rsplit(|byte| *byte == b'\n');
         match lines.find_map(Last::of) {
             Some(last) => return Ok((last, has_tail)),

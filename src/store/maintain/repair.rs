@@ -1,4 +1,4 @@
-//! Repairs a whole store under its lock. Bytes that are taken out go to `quarantine/`; none are
+//! Repairs a whole store under its lock. Removed bytes are moved to `quarantine/`; none are
 //! deleted.
 
 use std::io;
@@ -23,8 +23,8 @@ impl Store {
     /// `quarantine/`, too.
     ///
     /// # Errors
-    /// [`Locked`](crate::ErrorKind::Locked), [`Io`](crate::ErrorKind::Io). A segment is replaced
-    /// in one step, so an error leaves each as it was or mended.
+    /// [`Locked`](crate::ErrorKind::Locked), [`Io`](crate::ErrorKind::Io). Each segment is
+    /// replaced atomically, so after an error each is either unchanged or repaired.
     pub fn repair(&self, accept_edits: bool) -> Result<Vec<Repaired>> {
         let inner = self.inner();
         let moment = SystemTime::now()
@@ -65,8 +65,8 @@ impl Store {
 }
 
 impl Inner {
-    /// Gives a sealed segment that is about to be replaced by a mended one its new seal; whether it
-    /// was sealed.
+    /// If a segment is sealed, seals its repaired contents before they replace it. Returns whether
+    /// it is sealed.
     fn seal_repaired(
         &self,
         log: &mut SealLog,
@@ -92,7 +92,8 @@ impl Inner {
         Ok(is_sealed)
     }
 
-    /// Seals a segment as it is, if it was changed after it was sealed; tells whether it was.
+    /// Seals a segment in its present state if it does not match its seal. Returns whether it did
+    /// so.
     fn vouch(&self, log: &mut SealLog, now_ms: i64, name: SegmentName) -> Result<bool> {
         let storage = &*self.storage;
         let path = name.path();
@@ -120,7 +121,7 @@ impl Inner {
     ) -> Result<()> {
         let storage = &*self.storage;
         let last = log.last_of(name);
-        // An earlier try may have come as far as this.
+        // An interrupted repair may have appended this seal already.
         if last.is_some_and(|last| last.contents() == *contents) {
             return log.settle(storage);
         }

@@ -1,10 +1,10 @@
-//! A compact set of sequence numbers, to find gaps and repetitions.
+//! A compact set of sequence numbers, for finding gaps and repetitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-/// Sequence numbers from the first to the last, both included.
+/// A range of sequence numbers, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SeqRange {
     /// The first one.
@@ -16,11 +16,11 @@ pub struct SeqRange {
 const WORDS: usize = 16;
 const CHUNK: u64 = WORDS as u64 * 64;
 
-/// A set of sequence numbers: a bit for each, in chunks.
+/// A set of sequence numbers: a bitmap in chunks.
 #[derive(Debug, Default)]
 pub(in crate::store) struct SeqSet {
     chunks: BTreeMap<u64, [u64; WORDS]>,
-    /// Those that came several times.
+    /// Numbers that were inserted more than once.
     repeated: BTreeSet<u64>,
 }
 
@@ -29,7 +29,7 @@ impl SeqSet {
         let chunk = self.chunks.entry(seq / CHUNK).or_default();
         let word = &mut chunk[(seq % CHUNK / 64) as usize];
         let bit = 1 << (seq % 64);
-        // No line that decklog wrote has the number 0.
+        // decklog never writes a line with number 0, so report it.
         if *word & bit != 0 || seq == 0 {
             self.repeated.insert(seq);
             return;
@@ -42,7 +42,7 @@ impl SeqSet {
         chunk.is_some_and(|chunk| chunk[(seq % CHUNK / 64) as usize] >> (seq % 64) & 1 == 1)
     }
 
-    /// Those up to `last` that came several times.
+    /// The repeated numbers up to `last`.
     pub(in crate::store) fn repeats(&self, last: u64) -> Vec<SeqRange> {
         let repeats = self.repeated.range(..=last);
         repeats
@@ -53,8 +53,8 @@ impl SeqSet {
             .collect()
     }
 
-    /// Those that are missing up to `last`, and below others or up to one that is `known` to have
-    /// been there.
+    /// The missing numbers up to `last` that are below another number in the set, or not greater
+    /// than `known`, which is known to have existed.
     pub(in crate::store) fn gaps(&self, last: u64, known: u64) -> Vec<SeqRange> {
         let (mut gaps, mut expected) = (Vec::new(), 1);
         for (number, chunk) in self.chunks.range(..=last / CHUNK) {

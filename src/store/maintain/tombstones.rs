@@ -1,5 +1,5 @@
 //! Tombstones: keyed hashes of the ids of erased conversations and requests, in `removals.jsonl`.
-//! They keep an import or a replay from bringing erased records back.
+//! They prevent an import or a replay from bringing erased records back.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::record::{IdHashes, hex};
 use crate::storage::{Storage, full_path, io_error};
 use crate::store::Inner;
 
-/// A conversation or request that was erased, as a removal has it.
+/// An erased conversation or request, as stored in a removal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::store) struct Tombstone {
     /// The keyed hash of its id.
     pub id: String,
-    /// The first 64 bits of those of its messages and turns.
+    /// The first 64 bits of the keyed hash of each of its messages and turns.
     #[serde(default, skip_serializing_if = "IdHashes::is_empty")]
     pub parts: IdHashes,
 }
@@ -28,36 +28,37 @@ pub(in crate::store) struct Tombstone {
 /// The tombstones of a store.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tombstones {
-    /// In the order in which they came: new tombstones have the first, and those of another store
-    /// keep theirs.
+    /// The keys in the order in which they were first used. New tombstones use the first key;
+    /// those copied from another store keep their own.
     keys: Vec<Uuid>,
     ids: HashMap<Arc<str>, Known>,
     lifted: HashSet<String>,
-    /// Whose part a message or turn was.
+    /// The tombstone of each message and turn, by its hash.
     parts: HashMap<u64, Arc<str>>,
 }
 
-/// What is known of a conversation or request that was erased.
+/// An erased conversation or request.
 #[derive(Debug, Clone, Default)]
 struct Known {
     key: Uuid,
     parts: IdHashes,
-    /// The greatest `seq` that the store had given when this was erased from it last; `None` if it
-    /// was erased from other stores only.
+    /// The greatest `seq` that the store had assigned at its last erasure of this entity; `None`
+    /// if it was erased in other stores only.
     here_through: Option<u64>,
 }
 
-/// How something was erased.
+/// The key and the time of an erasure.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct ErasedBy {
     /// The key of the hashes.
     pub key: Uuid,
-    /// The greatest `seq` that the store had given by then; `None` for another store's erasure.
+    /// The greatest `seq` that the store had assigned by then; `None` for an erasure in another
+    /// store.
     pub here_through: Option<u64>,
 }
 
 impl Tombstones {
-    /// Takes in what a removal says, after those before it.
+    /// Adds the tombstones of a removal. Removals must be read in order.
     pub(in crate::store) fn read(
         &mut self,
         by: Option<ErasedBy>,
@@ -89,10 +90,10 @@ impl Tombstones {
         }
     }
 
-    /// Those of this store that bind the records that come from another one. What that one holds
-    /// was recorded there after it was erased there. So a tombstone that this store took over
-    /// binds none of it if the other one has it as well, but for what an erasure left that was
-    /// interrupted there.
+    /// The tombstones of this store that apply to records imported from the store `origin`.
+    /// Records in `origin` are newer than the erasures there. So if `origin` has a tombstone as
+    /// well, and this store only copied it, it applies to none of them, except those left by an
+    /// interrupted erasure.
     pub(crate) fn binding(&self, origin: &Tombstones) -> Tombstones {
         let mut binding = Tombstones {
             keys: self.keys.clone(),
@@ -110,7 +111,7 @@ impl Tombstones {
             };
             for part in known.parts.iter() {
                 let of = binding.parts.entry(part).or_insert_with(|| id.clone());
-                // Of several, the one that binds most.
+                // If several tombstones have this part, use the one that applies to most lines.
                 if binding
                     .ids
                     .get(of)
@@ -128,12 +129,12 @@ impl Tombstones {
         binding
     }
 
-    /// Whether there are none.
+    /// Whether there are no tombstones.
     pub(crate) fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// Those that were never in `known`, with the key of each.
+    /// The tombstones that `known` never had, by key.
     fn new_to(&self, known: &Tombstones) -> BTreeMap<Uuid, Vec<Tombstone>> {
         let mut new: BTreeMap<Uuid, Vec<Tombstone>> = BTreeMap::new();
         for (id, Known { key, parts, .. }) in &self.ids {
@@ -145,7 +146,7 @@ impl Tombstones {
         new
     }
 
-    /// Has one come back.
+    /// Removes a tombstone, so that the entity may be recorded again.
     pub(crate) fn lift(&mut self, tombstone: &str) {
         let known = self.ids.remove(tombstone).unwrap_or_default();
         for part in known.parts.iter() {
@@ -155,14 +156,14 @@ impl Tombstones {
         }
     }
 
-    /// The tombstone of a conversation or request that was erased.
+    /// The tombstone of an erased conversation or request.
     pub(crate) fn of(&self, id: Uuid) -> Option<Arc<str>> {
         self.all_of(id)
             .next()
             .map(|(tombstone, _)| tombstone.clone())
     }
 
-    /// The same under every key.
+    /// The same, for all keys.
     fn all_of(&self, id: Uuid) -> impl Iterator<Item = (&Arc<str>, &Known)> {
         let keys = self.keys.iter().filter(|_| !self.is_empty());
         keys.filter_map(move |key| {
@@ -171,25 +172,26 @@ impl Tombstones {
         })
     }
 
-    /// The tombstone of the conversation that a message or turn was of, under whatever other one
-    /// it stands elsewhere.
+    /// The tombstone of the erased conversation that a message or turn belonged to, even if the
+    /// message belongs to another conversation elsewhere.
     pub(crate) fn of_part(&self, id: Uuid) -> Option<Arc<str>> {
         self.all_of_part(id).next().cloned()
     }
 
-    /// The same under every key.
+    /// The same, for all keys.
     fn all_of_part(&self, id: Uuid) -> impl Iterator<Item = &Arc<str>> {
         let keys = self.keys.iter().filter(|_| !self.parts.is_empty());
         keys.filter_map(move |key| self.parts.get(&part_hash(*key, id)))
     }
 
-    /// Whether a conversation or request was erased here after a line of this number was written.
+    /// Whether a conversation or request was erased here after the line with this number was
+    /// written.
     pub(crate) fn has(&self, id: Uuid, seq: u64) -> bool {
         self.all_of(id)
             .any(|(_, known)| known.here_through >= Some(seq))
     }
 
-    /// The same of the conversation that a message or turn was of.
+    /// The same for the conversation that a message or turn belonged to.
     pub(crate) fn has_part(&self, id: Uuid, seq: u64) -> bool {
         let mut all = self.all_of_part(id).filter_map(|of| self.ids.get(of));
         all.any(|known| known.here_through >= Some(seq))
@@ -198,7 +200,7 @@ impl Tombstones {
 
 /// The HMAC-SHA-256 of an id.
 fn keyed_hash(key: Uuid, id: Uuid) -> [u8; 32] {
-    // A key may have any length.
+    // HMAC accepts a key of any length.
     Hmac::<Sha256>::new_from_slice(key.as_bytes()).map_or([0; 32], |mac| {
         mac.chain_update(id.as_bytes())
             .finalize()
@@ -215,7 +217,7 @@ fn part_hash(key: Uuid, id: Uuid) -> u64 {
 
 impl Removal {
     fn set_erased(&mut self, key: Uuid, mut erased: Vec<Tombstone>) {
-        // Their order would tell which came first.
+        // Sort them: their order would reveal which one came first.
         erased.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         self.key = (!erased.is_empty()).then_some(key);
         self.erased = erased;
@@ -223,10 +225,10 @@ impl Removal {
 }
 
 impl Tombstones {
-    /// Those of a store.
+    /// The tombstones of a store.
     ///
     /// # Errors
-    /// [`Damaged`](ErrorKind::Damaged) if some of them may have been lost.
+    /// [`Damaged`](ErrorKind::Damaged) if some tombstones may be lost.
     pub(crate) fn of_store(storage: &dyn Storage) -> Result<Tombstones> {
         let summary = removals::read(storage);
         let summary = summary.map_err(|e| io_error(storage, "read", removals::NAME, e))?;
@@ -240,7 +242,7 @@ impl Tombstones {
 }
 
 impl Inner {
-    /// The tombstones that stand by now.
+    /// The current tombstones.
     ///
     /// # Errors
     /// As [`Tombstones::of_store`].
@@ -248,12 +250,12 @@ impl Inner {
         Tombstones::of_store(&*self.storage)
     }
 
-    /// Notes conversations and requests as erased, each with its messages and turns, unless all of
-    /// it is noted already; on disk once this returns.
+    /// Adds tombstones for conversations and requests with their messages and turns, unless they
+    /// exist already. They are on disk when this returns.
     pub(crate) fn add_tombstones(&self, erased: &BTreeMap<Uuid, Vec<Uuid>>) -> Result<()> {
         self.note_erased(|known, removal| {
             let key = known.keys.first().copied().unwrap_or_else(Uuid::new_v4);
-            // What was taken over would not bind a replay of where it comes from.
+            // Copied tombstones do not count here: they do not apply to a replay of their origin.
             let is_known = |(id, parts): &(&Uuid, &Vec<Uuid>)| {
                 known.has(**id, 0) && parts.iter().all(|part| known.has_part(*part, 0))
             };
@@ -266,7 +268,7 @@ impl Inner {
         })
     }
 
-    /// Notes as erased what was erased from another store; on disk once this returns.
+    /// Copies the tombstones of another store. They are on disk when this returns.
     pub(crate) fn copy_tombstones(&self, other: &Tombstones) -> Result<()> {
         let new = other.new_to(&self.tombstones()?);
         for (key, erased) in new {
@@ -278,7 +280,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Notes that one that was erased may come back; on disk once this returns.
+    /// Records that an erased entity may be recorded again. This is on disk when it returns.
     pub(crate) fn lift_tombstone(&self, tombstone: &str) -> Result<()> {
         self.note_erased(|known, removal| {
             if known.ids.contains_key(tombstone) {

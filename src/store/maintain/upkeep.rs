@@ -1,4 +1,4 @@
-//! Daily upkeep: a lock that admits one process at a time, and the thread that runs the task.
+//! Daily upkeep: a lock that only one process can hold, and the thread that runs the task.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{Builder, JoinHandle};
@@ -10,23 +10,23 @@ use crate::storage::{Access, StorageFile, full_path, io_error, read_full, write_
 use crate::store::{Inner, Process, Store};
 
 const NAME: &str = "cache/upkeep";
-/// As long as a day's name is.
+/// The length of a day's name.
 const DAY_BYTES: usize = 10;
 const SLEEP: Duration = Duration::from_millis(10);
 
-/// The right to rewrite segments, until it is dropped.
+/// Permission to rewrite segments. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct Upkeep(Arc<dyn StorageFile>);
 
 impl Drop for Upkeep {
     fn drop(&mut self) {
-        // It also ends with the handle.
+        // Closing the file releases the lock, too.
         let _ = self.0.unlock();
     }
 }
 
 impl Inner {
-    /// Waits until no one else rewrites segments.
+    /// Waits until no other process rewrites segments.
     ///
     /// # Errors
     /// [`Locked`](ErrorKind::Locked) after `timeout`.
@@ -70,7 +70,7 @@ pub(in crate::store) struct UpkeepThread {
 struct UpkeepState {
     is_closing: bool,
     has_full: bool,
-    /// Why the last round failed, if it did.
+    /// The error of the last run, if it failed.
     failed: Option<Error>,
     thread: Option<JoinHandle<()>>,
 }
@@ -80,14 +80,14 @@ impl UpkeepThread {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the thread, which does not keep the handle open.
+    /// Starts the thread. It does not keep the handle open.
     pub(in crate::store) fn start(self: &Arc<Self>, inner: Weak<Inner>, upkeep_task: UpkeepTask) {
         let upkeep_thread = Arc::clone(self);
         let run = move || upkeep_thread.run(&inner, upkeep_task);
         let mut state = self.lock();
         if state.thread.is_none() && !state.is_closing {
             let thread = Builder::new().name("decklog-upkeep".to_owned()).spawn(run);
-            // Without a thread to spare, another process does it, or this one the next time.
+            // If no thread can be started, another process does the upkeep, or this one later.
             state.thread = thread.ok();
         }
     }
@@ -110,21 +110,21 @@ impl UpkeepThread {
         }
     }
 
-    /// A segment is full.
+    /// Notifies the thread that a segment is full.
     pub(in crate::store) fn notify_full(&self) {
         self.lock().has_full = true;
         self.changed.notify_all();
     }
 
-    /// Why the last round failed, if it did.
+    /// The error of the last run, if it failed.
     pub(in crate::store) fn failure(&self) -> Option<String> {
         self.lock().failed.as_ref().map(Error::to_string)
     }
 
-    /// Ends the thread, which ends what it is doing first.
+    /// Ends the thread. Waits for the current run.
     fn close(&self) {
         if self.process.is_another() {
-            // The thread is the parent's.
+            // After a fork, the thread belongs to the parent.
             return;
         }
         let mut state = self.lock();
@@ -132,12 +132,12 @@ impl UpkeepThread {
         let thread = state.thread.take();
         drop(state);
         self.changed.notify_all();
-        // A panic in it would have been a fault of its own.
+        // A panic of the thread is not this caller's error.
         let _ = thread.map(JoinHandle::join);
     }
 }
 
-/// An open handle. When the last clone goes, so does the thread beside it.
+/// An open handle. When the last clone is dropped, the upkeep thread ends.
 #[derive(Debug)]
 pub(in crate::store) struct OpenHandle(pub Arc<UpkeepThread>);
 
@@ -148,10 +148,11 @@ impl Drop for OpenHandle {
 }
 
 impl Inner {
-    /// Whether no process has done the chores today; never on the day on which the store was made.
+    /// Whether no process has run the daily upkeep today. False on the day on which the store was
+    /// created.
     pub(crate) fn is_upkeep_due(&self, today: Day) -> bool {
         if let Some(last) = self.last_upkeep() {
-            // Also one to come: the clock was ahead.
+            // Also if it is a later day: the clock was ahead.
             return last != today;
         }
         let made = self.storage.times("decklog.json").ok().flatten();
@@ -159,7 +160,7 @@ impl Inner {
         made.is_some_and(|made| made < today)
     }
 
-    /// The day on which a process did all chores last.
+    /// The day of the last complete upkeep.
     pub(crate) fn last_upkeep(&self) -> Option<Day> {
         let file = self.storage.open(NAME, Access::Read).ok()?;
         let mut text = [0; DAY_BYTES];
@@ -167,7 +168,7 @@ impl Inner {
         str::from_utf8(text.get(..read)?).ok()?.parse().ok()
     }
 
-    /// Notes that the upkeep of a day is complete. The caller holds [`Upkeep`].
+    /// Records that the upkeep of a day is complete. The caller holds [`Upkeep`].
     pub(crate) fn note_upkeep(&self, day: Day) -> Result<()> {
         let io = |e| io_error(&*self.storage, "write", NAME, e);
         let file = self.storage.open(NAME, Access::Overwrite).map_err(io)?;

@@ -1,4 +1,4 @@
-//! Waits for changes to a store, also by other processes and other programs.
+//! Waits for changes to a store, including those by other processes and other programs.
 
 use std::time::{Duration, Instant};
 
@@ -7,19 +7,20 @@ use crate::error::Result;
 use crate::store::Store;
 use crate::store::view::state::State;
 
-/// How long a record may go unnoticed where the system's notices fail, as they do on network
-/// mounts or where it has no more of them to give.
+/// Maximum delay until a record is noticed without file events. They do not work on network
+/// mounts, or if the system has no watches left.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// How long other hands' changes may, which `HEAD` does not tell.
+/// Maximum delay until changes by other programs are noticed. `HEAD` does not show them.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub(in crate::store) struct ChangeWatch {
     events: FileEvents,
-    /// Something changed since the files were last looked at, which `HEAD` may not tell.
+    /// Whether there were events since the last check of the files. `HEAD` may not show their
+    /// changes.
     is_look_due: bool,
     looked: Instant,
-    /// How many segments there were when they were last seen.
+    /// Number of segments at the last check.
     segments: usize,
 }
 
@@ -33,13 +34,13 @@ impl ChangeWatch {
         }
     }
 
-    /// `HEAD` tells what was recorded. What other hands do to the files is found by looking at
-    /// them: at once where notices were lost, else now and then.
+    /// Checks the files for changes by other programs, if due. `HEAD` shows only the records of
+    /// decklog. It is due at once if events were lost, and otherwise from time to time.
     pub(in crate::store) fn look_if_due(&mut self, store: &Store) -> Result<()> {
         let passed = self.looked.elapsed();
         let is_due = passed >= LOOK_INTERVAL || self.is_look_due && passed >= POLL_INTERVAL;
         if self.events.has_lost_some() || is_due {
-            // What changes from here on is news.
+            // Renew first, so that changes from here on cause events.
             self.events.renew(store);
             self.is_look_due = false;
             self.looked = Instant::now();
@@ -51,25 +52,25 @@ impl ChangeWatch {
         Ok(())
     }
 
-    /// Watches the directories that there are now.
+    /// Watches the directories that exist now.
     pub(in crate::store) fn renew(&mut self, store: &Store) {
         self.events.renew(store);
     }
 
-    /// Whether a segment came since this was last asked whose day is not watched, though it could be.
+    /// Whether a segment was added since the last call whose day could be watched but is not.
     pub(in crate::store) fn has_new_day(&mut self, state: &State) -> bool {
         let known = std::mem::replace(&mut self.segments, state.segments.len());
         let mut new = state.segments.iter().skip(known);
         new.any(|segment| !self.events.knows(segment.name.day))
     }
 
-    /// Waits until something may be new, but no longer than `timeout`.
+    /// Waits until there may be changes, up to `timeout`.
     pub(in crate::store) fn wait(&mut self, timeout: Duration) {
         self.is_look_due |= self.events.wait(timeout.min(POLL_INTERVAL));
     }
 }
 
-/// Waits for what is new; from [`Store::news`].
+/// Waits for new lines. Created by [`Store::news`].
 #[cfg(feature = "wire")]
 #[derive(Debug)]
 pub(crate) struct SeqWatch {
@@ -79,12 +80,12 @@ pub(crate) struct SeqWatch {
 
 #[cfg(feature = "wire")]
 impl Store {
-    /// The number of the last line.
+    /// The sequence number of the last line.
     pub(crate) fn last_seq(&self) -> Result<u64> {
         Ok(self.inner().snapshot()?.state.max_seq)
     }
 
-    /// Watches for what is new.
+    /// Watches for new lines.
     pub(crate) fn news(&self) -> SeqWatch {
         SeqWatch {
             store: self.clone(),
@@ -95,7 +96,8 @@ impl Store {
 
 #[cfg(feature = "wire")]
 impl SeqWatch {
-    /// The number of the last line, once it is not `seq` any more or `timeout` has passed.
+    /// Waits until the last sequence number differs from `seq`, or until `timeout` has passed.
+    /// Returns it.
     pub(crate) fn wait(&mut self, seq: u64, timeout: Duration) -> Result<u64> {
         let started = Instant::now();
         loop {
@@ -109,7 +111,7 @@ impl SeqWatch {
                 return Ok(last_seq);
             }
             if has_new_day {
-                // What came before it was watched is seen by looking again.
+                // Check again, for lines written before the day was watched.
                 self.watch.renew(&self.store);
             } else {
                 self.watch.wait(left);

@@ -10,12 +10,12 @@ use crate::store::Store;
 pub(crate) struct KindOfDay {
     pub day: Day,
     pub kind: Kind,
-    /// How many bytes of lines there are.
+    /// Size of the lines, in bytes.
     pub bytes: u64,
 }
 
 impl Store {
-    /// The days and kinds with lines, the latest day first, up to a limit, after the given one.
+    /// The days and kinds with lines, the latest day first, at most `limit`, after the given one.
     pub(crate) fn kinds_of_days(
         &self,
         limit: usize,
@@ -35,7 +35,7 @@ impl Store {
         };
         for (name, id) in segments.rev() {
             let segment = &state.segments[*id as usize];
-            // One that was taken away has no identity.
+            // A removed segment has no identity.
             if segment.identity == 0 || segment.end == 0 {
                 continue;
             }

@@ -6,16 +6,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::segment::SegmentName;
 use crate::storage::{Access, Storage, StorageFile, full_path, io_error, is_gone};
 
-/// A segment's place, its identity and its handle: a file that was replaced has another identity.
+/// A segment's index, its identity and its handle. A file that was replaced has another identity.
 type Open = (u32, u64, Arc<dyn StorageFile>);
 
-/// Handles, each at one place only, which follows from its segment's: readers of different
-/// segments mostly do not wait for each other.
+/// Open files. The segment's index determines the slot, so readers of different segments rarely
+/// wait for each other.
 #[derive(Debug)]
 pub(in crate::store) struct FileCache(Box<[Mutex<Option<Open>>]>);
 
 impl FileCache {
-    /// None yet, and never more than `open_max`.
+    /// An empty cache for at most `open_max` files.
     pub(in crate::store) fn new(open_max: usize) -> FileCache {
         FileCache((0..open_max.max(1)).map(|_| Mutex::default()).collect())
     }

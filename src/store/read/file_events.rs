@@ -1,4 +1,4 @@
-//! File change events of the operating system. They may be lost or unavailable, so callers also
+//! File change events of the operating system. They can be lost or unavailable, so callers also
 //! poll.
 
 use std::collections::HashMap;
@@ -13,29 +13,29 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use crate::record::Day;
 use crate::store::Store;
 
-/// Linux watches each directory by itself. Only the store's and those of its days are, or a link
-/// in the store's to a whole disk would have all of that watched.
+/// On Linux, each directory needs a watch of its own. Only the store's directory and those of its
+/// days are watched: a recursive watch would follow a link in the store, perhaps to a whole disk.
 const BY_DIRECTORY: bool = cfg!(target_os = "linux");
 
 #[derive(Debug)]
 pub(in crate::store) struct FileEvents {
-    /// `None` where the system has no more of them to give.
+    /// `None` if the system has no watches left.
     watcher: Option<RecommendedWatcher>,
     heard: Receiver<()>,
     has_lost_some: Arc<AtomicBool>,
-    /// The identities of the directories that are watched.
+    /// The identities of the watched directories.
     watched: HashMap<String, u64>,
 }
 
 impl FileEvents {
     pub(in crate::store) fn new(store: &Store) -> FileEvents {
-        // One notice is as good as many.
+        // One pending event is enough.
         let (sender, heard) = sync_channel(1);
         let has_lost_some = Arc::new(AtomicBool::new(false));
         let lost = Arc::clone(&has_lost_some);
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             lost.fetch_or(tells_of_lost(&event), Ordering::AcqRel);
-            // Reading the store is an event as well, and no news.
+            // Reading the store also causes events. Ignore them.
             if !event.is_ok_and(|event| event.kind.is_access()) {
                 let _ = sender.try_send(());
             }
@@ -50,7 +50,7 @@ impl FileEvents {
         found
     }
 
-    /// Whether notices were lost since this was last asked, so that all files must be looked at.
+    /// Whether events were lost since the last call, so that all files must be checked.
     pub(in crate::store) fn has_lost_some(&self) -> bool {
         self.has_lost_some.swap(false, Ordering::AcqRel)
     }
@@ -60,7 +60,7 @@ impl FileEvents {
         !BY_DIRECTORY || self.watcher.is_none() || self.watched.contains_key(&day.to_string())
     }
 
-    /// Watches the directories that there are now.
+    /// Watches the directories that exist now.
     pub(in crate::store) fn renew(&mut self, store: &Store) {
         let Some(watcher) = &mut self.watcher else {
             return;
@@ -87,7 +87,7 @@ impl FileEvents {
             } else {
                 RecursiveMode::Recursive
             };
-            // One that was watched under this name is another one by now.
+            // The directory under this name was replaced.
             let _ = watcher.unwatch(&path);
             if watcher.watch(&path, mode).is_ok() {
                 kept.insert(name, found.identity);
@@ -99,7 +99,7 @@ impl FileEvents {
         self.watched = kept;
     }
 
-    /// Waits for a notice, but no longer than `timeout`; whether one came.
+    /// Waits for an event, up to `timeout`. Returns whether one came.
     pub(in crate::store) fn wait(&self, timeout: Duration) -> bool {
         let started = Instant::now();
         match self.heard.recv_timeout(timeout) {
@@ -114,7 +114,7 @@ impl FileEvents {
     }
 }
 
-/// Whether there were more notices than this one: the queue overflowed, or the watcher failed.
+/// Whether events were lost: the queue overflowed, or the watcher failed.
 fn tells_of_lost(event: &notify::Result<notify::Event>) -> bool {
     event.as_ref().map_or(true, notify::Event::need_rescan)
 }

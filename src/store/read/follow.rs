@@ -23,8 +23,8 @@ impl Store {
         })
     }
 
-    /// Follows the log from the line after `seq` on: 0 for all of it, or the sequence number of
-    /// the last line seen.
+    /// Follows the log from the line after `seq`: 0 for all lines, or the sequence number of the
+    /// last line seen.
     ///
     /// ```
     /// # use decklog::{Kind, Store, event_type};
@@ -52,39 +52,39 @@ impl Store {
             has_new_day: false,
             watch: ChangeWatch::new(self),
         };
-        // What is there now tells later whether it is still the same log.
+        // The first lines are needed later to check whether it is still the same log.
         follow.pending = follow.poll()?;
         Ok(follow)
     }
 }
 
-/// Follows a store; from [`Store::follow`].
+/// Follows a store. Created by [`Store::follow`].
 #[derive(Debug)]
 pub struct Follow {
     store: Store,
-    /// The last line returned.
+    /// The sequence number of the last line returned.
     seq: u64,
-    /// Its number and text, if there was one.
+    /// The number and text of the last line returned, if any.
     last: Option<(u64, String)>,
-    /// Read, and not handed out yet.
+    /// Lines read but not returned yet.
     pending: Vec<LogLine>,
-    /// How far each segment was read, by its place and identity.
+    /// How far each segment was read, by its index and identity.
     read: HashMap<(usize, u64), ReadTo>,
-    /// How far those were read that are not there any more, or not as they were.
+    /// The same for segments that were replaced or removed since.
     before: HashMap<(usize, u64), ReadTo>,
-    /// [`State::generation`](crate::store::view::state::State::generation) that `read` is of.
+    /// The [`State::generation`](crate::store::view::state::State::generation) of `read`.
     generation: u64,
-    /// Up to where all that grew was looked at, in that generation.
+    /// The position in the append order up to which all growth was read, in that generation.
     seen: Option<u64>,
-    /// There is a day that is not watched.
+    /// Whether there is a day that is not watched yet.
     has_new_day: bool,
     watch: ChangeWatch,
 }
 
-/// How much of a segment was read, and how the line ends that is the last of it.
+/// The offset up to which a segment was read, and the last bytes of the line before it.
 type ReadTo = (u64, Option<LineEnd>);
 
-/// What came since lines were handed out, as far as it was read.
+/// New lines that were read but not taken into [`Follow`] yet.
 #[derive(Default)]
 struct NewLines {
     lines: Vec<LogLine>,
@@ -92,12 +92,12 @@ struct NewLines {
     read: HashMap<(usize, u64), ReadTo>,
 }
 
-/// What there is to be read.
+/// The segments to read.
 struct Seen {
-    /// Segments were replaced or cut.
+    /// Set if segments were replaced or truncated.
     other: Option<Other>,
     grown: Vec<SegmentView>,
-    /// Up to where all that grew was looked at.
+    /// The position in the append order up to which growth is included.
     point: u64,
 }
 
@@ -112,9 +112,9 @@ impl Follow {
     /// first.
     ///
     /// # Errors
-    /// [`Io`](crate::ErrorKind::Io) if the store cannot be read, as where its directory was moved away.
-    /// Nothing is lost by that: the next call goes on where this one began. Once another directory has
-    /// taken its place, that one is followed.
+    /// [`Io`](crate::ErrorKind::Io) if the store cannot be read, for example because its directory
+    /// was moved away. No lines are lost: the next call continues. If another directory has taken
+    /// its place, that one is followed.
     pub fn next_lines(&mut self, timeout: Duration) -> Result<Vec<LogLine>> {
         match self.try_next_lines(timeout) {
             Err(e) if e.kind() == ErrorKind::Poisoned => {
@@ -125,12 +125,12 @@ impl Follow {
         }
     }
 
-    /// Goes on in the directory that has taken the place of the store's.
+    /// Continues with the directory that is now at the store's path.
     fn turn_to_other(&mut self) -> Result<()> {
         let options = Store::options().read_only(true);
         self.store = options.open(self.store.path())?;
         self.watch = ChangeWatch::new(&self.store);
-        // Of none that it can have: what was read is compared with what is there.
+        // An impossible generation, so that the segments are compared with what was read.
         self.generation = u64::MAX;
         self.seen = None;
         Ok(())
@@ -146,7 +146,7 @@ impl Follow {
             self.pending = self.poll()?;
             if std::mem::take(&mut self.has_new_day) {
                 self.watch.renew(&self.store);
-                // What was read before stays, should this fail.
+                // Keep the first lines if this poll fails.
                 let more = self.poll()?;
                 self.pending.extend(more);
             }
@@ -161,7 +161,7 @@ impl Follow {
     fn poll(&mut self) -> Result<Vec<LogLine>> {
         let store = self.store.clone();
         let inner = store.inner();
-        // What was read before a failure need not be read again.
+        // After a failure, the lines read before it need not be read again.
         let mut polling = (self, NewLines::default());
         inner.look_and_read(
             &mut polling,
@@ -175,7 +175,7 @@ impl Follow {
     }
 
     fn look(&mut self, state: &State) -> Seen {
-        // What cannot be read for a while is not gone.
+        // Segments that cannot be read for a while were not removed.
         let is_other = self.generation != state.generation && state.unreadable.is_empty();
         self.has_new_day |= self.watch.has_new_day(state);
         let since = self.seen.filter(|_| !is_other);
@@ -193,8 +193,8 @@ impl Follow {
 
     fn read(&mut self, inner: &Inner, seen: Seen, news: &mut NewLines) -> Result<()> {
         if let Some(other) = seen.other {
-            // Segments were replaced or cut: nothing is where it was. What is recorded after the
-            // end of the log was taken away may get its numbers again.
+            // Segments were replaced or truncated, so offsets changed. If the end of the log was
+            // removed, new records may reuse its sequence numbers.
             let before = self.seq;
             self.seq = if self.is_same_log(inner, other.may_have_last)? {
                 self.seq.min(other.max_seq)
@@ -214,7 +214,7 @@ impl Follow {
             if news.read.get(&place) == Some(&now) {
                 continue;
             }
-            // One that was moved away and back is known.
+            // A segment that was moved away and back is known.
             let back_again = || self.before.get(&place).filter(|then| **then == now);
             let known = self.read.get(&place);
             let from = known.or_else(back_again).map_or(0, |(end, _)| *end);
@@ -230,7 +230,7 @@ impl Follow {
         Ok(())
     }
 
-    /// Takes in what is news, up to what was seen; the lines.
+    /// Takes the new lines into this follower and returns them sorted, without copies.
     fn take(&mut self, news: NewLines, point: u64) -> Vec<LogLine> {
         let NewLines { mut lines, read } = news;
         self.seen = Some(point);
@@ -244,8 +244,8 @@ impl Follow {
         lines
     }
 
-    /// The segments in which the last line that was handed out may stand, if nothing is left of what
-    /// was read: of other files, as of a copy that was put back.
+    /// The segments that may hold the last line returned, if none of the segments that were read
+    /// is left: a copy of the log may have been restored.
     fn may_have_last(&self, state: &State) -> Option<Vec<SegmentView>> {
         let ends: HashSet<LineEnd> = self.read.values().filter_map(|(_, end)| *end).collect();
         let is_known = |(id, segment): (usize, &Segment)| {
@@ -260,7 +260,7 @@ impl Follow {
         Some(SegmentView::of(state, may_have_it))
     }
 
-    /// Whether anything is left of what was read: if not, all was taken away, and the log begins
+    /// Whether anything that was read is left. If not, everything was removed, and the log begins
     /// again.
     fn is_same_log(&self, inner: &Inner, may_have_last: Option<Vec<SegmentView>>) -> Result<bool> {
         let Some(segments) = may_have_last else {
@@ -276,7 +276,7 @@ impl Follow {
     }
 }
 
-/// The segments that may have lines which came after a point, each once.
+/// The indexes of the segments that may have lines appended after `since`.
 fn grown(state: &State, since: Option<u64>) -> BTreeSet<usize> {
     match since {
         Some(point) => {

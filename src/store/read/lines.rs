@@ -1,4 +1,4 @@
-//! Lines as they stand in a segment, with trustworthy sequence numbers.
+//! Lines of a segment, with validated sequence numbers.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::line::LINE_BYTES_MAX;
@@ -10,7 +10,7 @@ use crate::store::view::altered_seqs::clamp_altered_seqs;
 use crate::store::view::parallel_scan::LineEnd;
 use crate::store::view::state::{KnownDamage, Segment, State};
 
-/// A line as it stands in the log.
+/// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
     /// The kind of record it holds.
@@ -26,25 +26,25 @@ pub struct LogLine {
 }
 
 impl LogLine {
-    /// Whether it is the same line, which stands in two segments while they are joined.
+    /// Whether it is the same line. While segments are joined, a line is in two of them.
     pub(in crate::store) fn is_copy_of(&self, other: &LogLine) -> bool {
         (self.seq, self.kind, &self.text) == (other.seq, other.kind, &other.text)
     }
 }
 
-/// What the state knows of a segment, for who reads its lines while the state is not locked.
+/// A copy of the state of a segment, for reading its lines while the state is not locked.
 #[derive(Debug)]
 pub(in crate::store) struct SegmentView {
-    /// Its place in the store's list.
+    /// The segment's index in the store's list.
     pub id: usize,
     pub identity: u64,
-    /// After the last line that is known.
+    /// The offset after the last known line.
     pub end: u64,
     pub last_seq: u64,
     pub last: Option<LineEnd>,
     name: SegmentName,
     damage: KnownDamage,
-    /// The greatest number of the log.
+    /// The greatest sequence number of the log.
     max_seq: u64,
 }
 
@@ -63,7 +63,7 @@ impl SegmentView {
         }
     }
 
-    /// Those of the segments that pass.
+    /// The segments that satisfy `passes`.
     pub(in crate::store) fn of(
         state: &State,
         passes: impl Fn(&Segment) -> bool,
@@ -75,7 +75,7 @@ impl SegmentView {
             .collect()
     }
 
-    /// From `from` up to where it ends.
+    /// The span from `from` to the end.
     pub(in crate::store) fn rest(&self, from: u64) -> Span {
         Span {
             from,
@@ -85,11 +85,11 @@ impl SegmentView {
     }
 }
 
-/// The lines of a span of a segment, but those with numbers up to `after`, and where the next line
-/// starts.
+/// The lines of a span of a segment with sequence numbers greater than `after`, and the offset of
+/// the next line.
 ///
 /// # Errors
-/// [`Damaged`](ErrorKind::Damaged) where they are not what the view knows: it is too old.
+/// [`Damaged`](ErrorKind::Damaged) if the lines differ from the view: it is out of date.
 pub(in crate::store) fn read_lines(
     inner: &Inner,
     segment: &SegmentView,
@@ -100,7 +100,7 @@ pub(in crate::store) fn read_lines(
     let path = segment.name.path();
     let kind = segment.name.kind;
     let io = |e| io_error(storage, "read the segment", &path, e);
-    // The file that the view knows, not one that has its name by now.
+    // Read the file of the view, not another one that has its name by now.
     let place = u32::try_from(segment.id).unwrap_or(u32::MAX);
     let files = &inner.files;
     let file = files.get(storage, place, segment.name, segment.identity)?;
@@ -135,17 +135,18 @@ pub(in crate::store) fn read_lines(
         };
         let scanned = scan_part(&*file, kind, part, LINE_BYTES_MAX, &mut found);
         let came_to = scanned.map_err(io)?.end;
-        // What was a line may no longer end.
+        // A line that was complete may have lost its LF.
         let is_cut = came_to == end || stop == u64::MAX && came_to < span.until;
         if let Some(offset) = changed.or((is_cut && end < span.until).then_some(came_to)) {
-            // By this handle, or by who left the sidecar: to be read anew, and reported.
+            // Changed since this handle read it or the sidecar was written. The rescan reports it
+            // as damage.
             let message = "the line was changed since it was indexed";
             let path = full_path(storage, &path);
             let err = Error::new(ErrorKind::Damaged, message).with_path(&path);
             return Err(err.with_offset(offset));
         }
         end = came_to;
-        // A rewritten line is only believed by the one that follows it.
+        // The sequence number of an altered line is validated by that of the next line.
         let is_open = seqs.last().is_some_and(|(_, is_altered)| *is_altered);
         if end >= span.until || !is_open {
             break;

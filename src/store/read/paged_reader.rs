@@ -11,36 +11,36 @@ use crate::store::{Inner, Store};
 
 /// Maximum number of sequence numbers that a page spans.
 const PAGE_SEQS: u64 = 1_000;
-/// The bytes past which a page ends, unless it has one line.
+/// Maximum size of a page in bytes, unless it has only one line.
 const PAGE_BYTES_MAX: usize = 256 << 10;
-/// So much of a segment is read at once.
+/// Number of bytes read at once from a segment.
 const STRIDE_BYTES: u64 = 256 << 10;
 
-/// Reads lines; from [`Store::lines_since`].
+/// Reads lines in pages. Created by [`Store::lines_since`].
 #[derive(Debug)]
 pub(crate) struct PagedReader {
     store: Store,
-    /// The last line handed out.
+    /// The sequence number of the last line returned.
     seq: u64,
-    /// Where all lines stand that are wanted; anywhere, if nothing is said.
+    /// The day and kind to read, or all if `None`.
     only: Option<(Day, Kind)>,
-    /// Where the last line handed out began in its segment, if that is known.
+    /// The offset of the last line returned in its segment, if known.
     began: Option<u64>,
     /// The [`generation`](crate::store::view::state::State::generation) of `places`, once known.
     generation: Option<u64>,
-    /// How far each segment was read, by its place and identity.
+    /// How far each segment was read, by its index and identity.
     places: HashMap<(usize, u64), Place>,
 }
 
-/// Where the first line of a segment starts that was not handed out.
+/// The position of the first line of a segment that was not returned yet.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     offset: u64,
-    /// Its number, where it was seen.
+    /// Its sequence number, once read.
     next: Option<u64>,
 }
 
-/// Lines, by their numbers and places.
+/// Lines by sequence number, segment and offset.
 #[derive(Default)]
 struct Found {
     lines: BTreeMap<(u64, usize, u64), LogLine>,
@@ -48,7 +48,7 @@ struct Found {
 }
 
 impl Store {
-    /// The lines after `seq`: 0 for all of them.
+    /// Reads the lines after `seq`; 0 for all lines.
     pub(crate) fn lines_since(&self, seq: u64) -> PagedReader {
         PagedReader {
             store: self.clone(),
@@ -62,8 +62,8 @@ impl Store {
 }
 
 impl PagedReader {
-    /// Only those that stand in the files of a day and kind. `began` is where the line `seq` began
-    /// in its file, if that is known: what is before it is not read again.
+    /// Reads only lines in the files of a day and kind. `began` is the offset of the line `seq` in
+    /// its file, if known: bytes before it are not read again.
     #[cfg(feature = "mcp")]
     pub(crate) fn only(self, day: Day, kind: Kind, began: Option<u64>) -> PagedReader {
         PagedReader {
@@ -73,16 +73,17 @@ impl PagedReader {
         }
     }
 
-    /// The number of the last line handed out.
+    /// The sequence number of the last line returned.
     #[cfg(any(test, feature = "http"))]
     pub(crate) fn seq(&self) -> u64 {
         self.seq
     }
 
-    /// The next lines; none where there are no others yet.
+    /// The next lines. Empty if there are no new lines yet.
     ///
     /// # Errors
-    /// [`Io`](crate::ErrorKind::Io) if the store cannot be read. Nothing is lost by that.
+    /// [`Io`](crate::ErrorKind::Io) if the store cannot be read. The call can be repeated and
+    /// skips no lines.
     pub(crate) fn page(&mut self) -> Result<Vec<LogLine>> {
         let store = self.store.clone();
         let inner = store.inner();
@@ -95,10 +96,10 @@ impl PagedReader {
         })
     }
 
-    /// The segments that have lines which were not handed out.
+    /// The segments with lines that were not returned yet.
     fn look(&mut self, state: &State) -> Vec<SegmentView> {
-        // What is recorded after the end of the log was taken away may get its numbers again.
-        // What cannot be read for a while is not gone.
+        // If the end of the log was removed, new records may reuse its sequence numbers. If
+        // segments cannot be read, their lines are not removed.
         if state.unreadable.is_empty() {
             self.seq = self.seq.min(state.max_seq);
         }
@@ -147,7 +148,7 @@ impl PagedReader {
         Ok(lines)
     }
 
-    /// The number of the first line of a segment that was not handed out, if there is one.
+    /// The sequence number of the first line of a segment that was not returned yet, if any.
     fn next_of(&mut self, inner: &Inner, segment: &SegmentView) -> Result<Option<u64>> {
         let place = self.places.entry((segment.id, segment.identity));
         let place = place.or_default();
@@ -170,7 +171,7 @@ impl PagedReader {
         Ok(place.next)
     }
 
-    /// Takes in the lines of a segment up to a number, which is lowered where they are too many.
+    /// Adds the lines of a segment up to `upto`. Lowers `upto` if the page gets too large.
     fn gather(
         &mut self,
         inner: &Inner,
@@ -196,7 +197,7 @@ impl PagedReader {
                 self.put_back(segments, upto, found);
             }
         }
-        // Where some of it was put back, that is where it goes on.
+        // If `put_back` has set an earlier position, keep it.
         let known = self.places.entry(id).or_default();
         let was_put_back = known.next.is_some_and(|next| next > *upto);
         if !was_put_back {
@@ -205,7 +206,7 @@ impl PagedReader {
         Ok(())
     }
 
-    /// Leaves the last lines for the next page, where they are too many.
+    /// Leaves the last lines to the next page while this one is too large.
     fn put_back(&mut self, segments: &[SegmentView], upto: &mut u64, found: &mut Found) {
         while let (Some((first, ..)), Some(((seq, nth, offset), _))) = (
             found.lines.first_key_value().map(|(key, _)| *key),
@@ -226,7 +227,8 @@ impl PagedReader {
     }
 }
 
-/// Whether a line with this number begins there. Segments are rewritten, and anything may be asked.
+/// Whether a line with this number begins at this offset. The offset comes from the caller, and
+/// segments may have been rewritten.
 fn begins(inner: &Inner, segment: &SegmentView, offset: u64, seq: u64) -> bool {
     let until = segment.end;
     if offset >= until {
@@ -243,8 +245,7 @@ fn begins(inner: &Inner, segment: &SegmentView, offset: u64, seq: u64) -> bool {
     first == Some((offset, seq))
 }
 
-/// The next lines of a segment that come after `seq`, and where the first one starts that was not
-/// read.
+/// The next lines of a segment after `seq`, and the offset of the first line that was not read.
 fn stride(
     inner: &Inner,
     segment: &SegmentView,
@@ -282,7 +283,7 @@ mod tests {
     }
 
     fn record(n: u64, dice: &mut Dice) -> Record {
-        // A few are so long that one of them is a page.
+        // A few records exceed the page limit alone.
         let len = match dice.below(20) {
             0 => 300 << 10,
             1..4 => 60 << 10,
@@ -327,7 +328,7 @@ mod tests {
         }
     }
 
-    /// Lines of several files, of very different lengths, while others come.
+    /// Lines of several files, with very different lengths, read while others are appended.
     #[test]
     fn pages_are_all_lines_in_order() {
         let dir = tempfile::tempdir().unwrap();
@@ -360,7 +361,7 @@ mod tests {
         }
     }
 
-    /// Those of one day and kind, from any line on, whether or not its place is still known.
+    /// Lines of one day and kind, from any line on, with a correct, a wrong or no offset.
     #[cfg(feature = "mcp")]
     #[test]
     fn lines_of_a_day_and_kind_are_found_from_any_place() {
@@ -387,7 +388,7 @@ mod tests {
         }
     }
 
-    /// An edited line is returned where it stands, whatever number it claims.
+    /// An altered line is returned in its place, whatever sequence number it has.
     #[test]
     fn rewritten_lines_stay_in_their_places() {
         let dir = tempfile::tempdir().unwrap();

@@ -19,21 +19,21 @@ use crate::store::Inner;
 use crate::store::view::altered_seqs::clamp_altered_seqs;
 use crate::store::view::refresh::Retries;
 
-/// So much of a segment is read at once.
+/// Number of bytes read at once from a segment.
 const STRIDE_BYTES: u64 = if cfg!(any(test, fuzzing)) {
     512
 } else {
     256 << 10
 };
 
-/// Which segments are read.
+/// Selects the segments to read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scope {
-    /// Only those of this kind.
+    /// Only segments of this kind.
     pub kind: Option<Kind>,
     /// Only days that end after this time, in epoch milliseconds.
     pub since: i64,
-    /// Only days that begin before this one.
+    /// Only days that begin before this time, in epoch milliseconds.
     pub until: i64,
 }
 
@@ -45,41 +45,41 @@ impl Scope {
     }
 }
 
-/// A line that may hold what is sought.
+/// A line whose bytes match the expression.
 #[derive(Debug)]
 pub(crate) struct Hit<'a> {
     pub kind: Kind,
-    /// Its number, as it can be believed.
+    /// The sequence number; for an altered line, the adjusted one.
     pub seq: u64,
     pub envelope: &'a Envelope<'a>,
     pub bytes: &'a [u8],
 }
 
-/// What was done.
+/// The result of [`ReverseScan::step`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Lines of another day come next.
+    /// The following lines are of this day.
     Day(Day),
     /// Some lines were read.
     Read,
-    /// Segments were replaced: lines up to this number are returned once more.
+    /// Segments were replaced: lines up to this number are returned again.
     Again(u64),
     /// There are no more lines.
     End,
 }
 
-/// Reads lines; from [`Inner::reverse_scan`].
+/// A reverse scan, created by [`Inner::reverse_scan`].
 pub(crate) struct ReverseScan<'a> {
     inner: &'a Inner,
     scope: Scope,
     sought: &'a Regex,
     day: Option<Day>,
-    /// Where to go on: at this day, and there with the lines that have no greater number.
+    /// Where to continue: this day, and in it the lines up to this number.
     next: Option<(Day, u64)>,
-    /// The greatest number of the lines that are asked for, of this day.
+    /// The greatest sequence number to return for this day.
     upto: u64,
     parts: Vec<Part>,
-    /// What the state was when the parts were listed.
+    /// [`State::moved`](crate::store::view::state::State::moved) when the parts were listed.
     moved: Option<u64>,
     ceiling: u64,
     retries: Retries,
@@ -88,27 +88,28 @@ pub(crate) struct ReverseScan<'a> {
     bytes_all: u64,
 }
 
-/// A segment, of which something is still to be read.
+/// A segment that is not read completely.
 #[derive(Debug, Clone, Copy)]
 struct Part {
-    /// The segment's place in the store's list.
+    /// The segment's index in the store's list.
     place: u32,
     name: SegmentName,
     identity: u64,
     end: u64,
-    /// What starts here or after was read, or is not asked for.
+    /// Bytes from this offset on were read, or are excluded.
     left: u64,
-    /// No line before that has a greater number.
+    /// An upper bound on the sequence numbers of the lines before `left`.
     bound: u64,
-    /// Its lines are as decklog wrote them, as far as is known, so that their numbers grow.
+    /// Whether all lines are as decklog wrote them, as far as known, so that sequence numbers
+    /// ascend.
     is_plain: bool,
-    /// Where the lines end that are asked for is known.
+    /// Whether the offset at which the requested lines end is known.
     is_placed: bool,
 }
 
-/// Why a part could not be read so.
+/// Why a part could not be read in strides.
 enum Stopped {
-    /// Some of it is not as decklog writes it.
+    /// A line is not as decklog writes it.
     NotPlain,
     Failed(Error),
 }
@@ -120,8 +121,8 @@ impl From<Error> for Stopped {
 }
 
 impl Inner {
-    /// Reads the lines of some segments that may hold what is sought: from the end of the log, or
-    /// from the line of this day and number. The expression must not match across lines.
+    /// Reads the lines of the segments in scope that match: from the end of the log, or from the
+    /// line with this day and number, backwards. The expression must not match across lines.
     ///
     /// # Errors
     /// [`Io`](ErrorKind::Io) if the store cannot be read.
@@ -158,29 +159,29 @@ impl Inner {
 }
 
 impl ReverseScan<'_> {
-    /// The day whose lines are read.
+    /// The day whose lines are being read.
     pub(crate) fn day(&self) -> Option<Day> {
         self.day
     }
 
-    /// The greatest number that a line of the day may have which was not returned yet; `None` once all
-    /// were.
+    /// The greatest sequence number that a line of this day which was not returned yet can have.
+    /// `None` after all lines of the day were returned.
     pub(crate) fn rest(&self) -> Option<u64> {
         let bounds = self.parts.iter().map(|part| part.bound);
         bounds.max().map(|bound| bound.min(self.upto))
     }
 
-    /// How many bytes were read or passed over, and of how many in all.
+    /// Number of bytes read or skipped, and number of bytes in total.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         (self.bytes_read.min(self.bytes_all), self.bytes_all)
     }
 
-    /// Reads on, and tells the lines that may hold what is sought: some of them twice, and of
-    /// those read at a time in any order.
+    /// Reads some lines and passes the matching ones to `sink`. A line can be passed twice, and
+    /// the lines of one step come in any order.
     ///
     /// # Errors
     /// [`Io`](ErrorKind::Io) if the store cannot be read, [`Damaged`](ErrorKind::Damaged) if its
-    /// segments do not stay as they are for long enough.
+    /// segments change on each attempt.
     pub(crate) fn step(&mut self, sink: &mut dyn FnMut(Hit<'_>)) -> Result<Step> {
         let next = (0..self.parts.len()).max_by_key(|nth| self.parts[*nth].bound);
         let (Some(nth), Some(day)) = (next, self.day) else {
@@ -222,7 +223,7 @@ impl ReverseScan<'_> {
         }
     }
 
-    /// Goes on to the day before.
+    /// Moves to the previous day.
     fn turn(&mut self) -> Result<Step> {
         if let Some(day) = self.day {
             let before = day.minus(1);
@@ -233,7 +234,7 @@ impl ReverseScan<'_> {
         Ok(self.day.map_or(Step::End, Step::Day))
     }
 
-    /// Lists what is to be read of the next day that has any of it.
+    /// Lists the parts of the next day that has segments in scope.
     fn list(&mut self) -> Result<()> {
         self.parts.clear();
         self.day = None;
@@ -284,7 +285,7 @@ impl ReverseScan<'_> {
         Ok(())
     }
 
-    /// Reads the last lines of a part that are left, some at a time.
+    /// Reads the last unread lines of a part, one stride of them.
     fn read_stride(
         &mut self,
         part: &mut Part,
@@ -326,7 +327,8 @@ impl ReverseScan<'_> {
         Ok(())
     }
 
-    /// Reads up to where a part is left; says which of the bytes are whole lines.
+    /// Reads the bytes before `part.left` into the buffer. Returns the range of the whole lines in
+    /// it.
     fn fill(&mut self, part: &Part, file: &dyn StorageFile) -> Result<Range<usize>, Stopped> {
         let mut len = STRIDE_BYTES;
         loop {
@@ -347,7 +349,7 @@ impl ReverseScan<'_> {
             if from == 0 {
                 return Ok(0..wanted);
             }
-            // What stands before that may be the end of a line that starts earlier.
+            // The bytes before the first LF may be the end of a line that starts earlier.
             match memchr(b'\n', bytes) {
                 Some(lf) if lf + 1 < wanted => return Ok(lf + 1..wanted),
                 _ if len > LINE_BYTES_MAX as u64 => return Err(Stopped::NotPlain),
@@ -356,7 +358,7 @@ impl ReverseScan<'_> {
         }
     }
 
-    /// Passes over the last lines of a part, whose numbers are greater than those asked for.
+    /// Skips the last lines of a part, whose sequence numbers are too great, by binary search.
     fn place(&self, part: &mut Part, file: &Arc<dyn StorageFile>) -> Result<(), Stopped> {
         let mut buffer = Buffer::default();
         let mut window = Window::default();
@@ -460,7 +462,7 @@ impl ReverseScan<'_> {
 }
 
 impl Part {
-    /// Has it read line by line: its numbers may be in any order.
+    /// Makes the part be read line by line, since its sequence numbers can be in any order.
     fn distrust(&mut self) {
         self.is_plain = false;
         self.left = self.end;
@@ -468,7 +470,7 @@ impl Part {
     }
 }
 
-/// The first line, without its LF, and what follows it.
+/// The first line, without its LF, and the bytes after it.
 fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
     let len = memchr(b'\n', bytes).unwrap_or(bytes.len());
     let (line, rest) = bytes.split_at(len);

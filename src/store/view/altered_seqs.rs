@@ -1,10 +1,11 @@
 //! Bounds the sequence numbers of altered lines by those of their neighbours.
 
-/// Puts the numbers of a segment's lines, in the order in which they stand, where they can be
-/// believed. A line whose checksum holds has the number it says; the others, marked by `true`,
-/// must lie between their neighbours, for numbers grow within a segment, and one that claims to
-/// lie elsewhere is put right after the line before it. `before` is the last number before these
-/// lines, `ceiling` the greatest that any line can have.
+/// Adjusts the sequence numbers of altered lines. `seqs` are the numbers of a segment's lines, in
+/// the order of the file; `true` marks an altered line. The number of a line with a correct
+/// checksum is reliable. As numbers ascend within a segment, that of an altered line must lie
+/// between those of its neighbours. If it does not, the line gets the number after that of the
+/// line before it. `before` is the last number before these lines, `ceiling` the greatest possible
+/// number.
 pub(in crate::store) fn clamp_altered_seqs(seqs: &mut [(u64, bool)], before: u64, ceiling: u64) {
     if !seqs.iter().any(|(_, is_altered)| *is_altered) {
         return;

@@ -1,24 +1,24 @@
-//! The order in which segments were last appended to. The latest lines, and those since a point,
-//! are found without a look at all segments.
+//! The order in which segments were last appended to. With it, the latest lines, and those since a
+//! position, are found without checking all segments.
 
 use std::collections::HashSet;
 
-/// Repeated notes are dropped when there are this many more than twice the segments.
+/// Repeated notes are dropped when there are this many more than twice the number of segments.
 const SPARE: usize = 1_024;
 
-/// Segments, by their places, in the order in which they grew. As sequence numbers grow from line
-/// to line, this is also their order by their last lines.
+/// The indexes of segments, in the order of their appends. As sequence numbers ascend from line to
+/// line, this is also the order of the segments' last lines.
 #[derive(Debug, Default)]
 pub(in crate::store) struct AppendOrder {
-    /// One that grew again stands here again.
+    /// A segment that was appended to again is listed again.
     notes: Vec<u32>,
-    /// The point of the first note. It only ever grows: where notes were dropped, and where one
-    /// stands for several, those that are left count as later ones.
+    /// The position of the first note. It never decreases. When notes are dropped or merged, the
+    /// remaining ones get later positions.
     first: u64,
 }
 
 impl AppendOrder {
-    /// Notes that a segment grew. `segments` is the number of all segments.
+    /// Records that a segment grew. `segments` is the number of all segments.
     pub(in crate::store) fn note(&mut self, segment: u32, segments: usize) {
         if self.notes.last() == Some(&segment) {
             self.first += 1;
@@ -30,25 +30,25 @@ impl AppendOrder {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all notes.
     pub(in crate::store) fn clear(&mut self) {
         self.first = self.point();
         self.notes.clear();
     }
 
-    /// The point up to which all is noted.
+    /// The current position: the end of the notes.
     pub(in crate::store) fn point(&self) -> u64 {
         self.first + self.notes.len() as u64
     }
 
-    /// What grew after a point, and maybe more; some of it several times. Nothing is known of
-    /// what was forgotten.
+    /// The segments that grew after a position, and maybe others. A segment can occur several
+    /// times. Notes removed by [`clear`](AppendOrder::clear) are not included.
     pub(in crate::store) fn since(&self, point: u64) -> &[u32] {
         let known = usize::try_from(point.saturating_sub(self.first)).unwrap_or(usize::MAX);
         self.notes.get(known..).unwrap_or_default()
     }
 
-    /// Every segment once, the one that grew last first.
+    /// Every segment once, the most recently appended one first.
     pub(in crate::store) fn latest_first(&self) -> impl Iterator<Item = u32> {
         let mut seen = HashSet::new();
         let notes = self.notes.iter().rev().copied();
@@ -67,7 +67,7 @@ impl AppendOrder {
 mod tests {
     use super::*;
 
-    /// Each caller learns of all that grew since its last call, and the order is right.
+    /// Each caller gets all segments that grew since its last call, and the order is right.
     #[test]
     fn nothing_that_grew_is_missed() {
         const SEGMENTS: u32 = 7;

@@ -5,15 +5,16 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockE
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a reader lets a writer go first that was woken and is not there yet.
+/// Maximum time that a reader yields to a writer that was woken and does not hold the lock yet.
 const WAIT_MAX: Duration = Duration::from_millis(1);
 
-/// The lock of the standard library wakes the writer that waits and is free until it comes: a
-/// reader of many parts is there before it, each time, and the writer waits for all of them.
+/// A fair reader-writer lock. The lock of the standard library wakes a waiting writer but stays
+/// free until that thread runs. A reader that takes the lock again and again gets it first each
+/// time, and the writer starves.
 #[derive(Debug)]
 pub(in crate::store) struct FairLock<T> {
     lock: RwLock<T>,
-    /// Writers that wait.
+    /// Number of waiting writers.
     waiting: AtomicU32,
 }
 
@@ -25,7 +26,8 @@ impl<T> FairLock<T> {
         }
     }
 
-    /// What a thread that panicked left is as sound as its transaction says.
+    /// Ignores poisoning: a transaction that panicked leaves the state marked as stale if it is
+    /// not sound.
     pub(in crate::store) fn read(&self) -> RwLockReadGuard<'_, T> {
         if self.is_awaited() {
             let since = Instant::now();
@@ -65,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// A writer gets its turn between two parts of a reader, not after the last one.
+    /// A writer gets the lock between two parts of a reader, not after the last one.
     #[test]
     fn a_reader_of_many_parts_lets_a_writer_in() {
         const WRITES: usize = 200;

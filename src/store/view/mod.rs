@@ -1,7 +1,7 @@
-//! What a handle knows of the log: the segments, how far each was read, and the index.
+//! The state of a handle: the segments, how far each was read, and the index.
 //!
-//! It is rebuilt from the segments whenever they differ from what is known. It never writes to a
-//! segment; what it writes to `cache/` can be deleted at any time.
+//! It is rebuilt from the segments whenever they differ from it. This module never writes to a
+//! segment. The files that it writes to `cache/` can be deleted at any time.
 
 pub(super) mod altered_seqs;
 pub(super) mod append_order;

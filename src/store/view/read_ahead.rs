@@ -1,8 +1,8 @@
-//! Lines that are read from files while the state is not locked.
+//! Reads lines from files while the state is not locked.
 //!
-//! A closure that asks the state for lines finds those that were read before. At the first other
-//! one it ends with an error: the lock is released, the line is read together with those that are
-//! expected to be asked for next, and the closure is called again.
+//! A closure reads lines from the state. It finds those that were read ahead. At the first other
+//! line it ends with an error: the lock is released, that line is read together with those
+//! expected next, and the closure is called again.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -15,26 +15,26 @@ use crate::storage::io_error;
 use crate::store::Inner;
 use crate::store::view::state::{Segment, State};
 
-/// What is expected is read up to this many bytes at a time.
+/// Maximum number of bytes to read ahead at a time.
 const READ_BYTES_MAX: usize = 256 << 10;
-/// What was read for earlier calls is kept up to this many bytes.
+/// Maximum number of bytes kept from earlier calls.
 const KEPT_BYTES_MAX: usize = 512 << 10;
 
 thread_local! {
-    /// The empty vectors of this thread's last read, for the next: a read by key allocates none.
+    /// Empty vectors of this thread's last read, reused by the next: a read by key allocates none.
     static SPARE: Cell<(Vec<Extent>, Vec<Run>)> = const { Cell::new((Vec::new(), Vec::new())) };
 }
 
-/// Lines that were read, and those that are to be.
+/// Lines that were read, and lines to read.
 #[derive(Debug, Default)]
 pub(crate) struct ReadAhead {
-    /// What was read last.
+    /// The bytes read last.
     window: Window,
-    /// What was read before.
+    /// The bytes read before.
     kept: Vec<Chunk>,
-    /// Where lines stand that will be asked for next.
+    /// The positions of lines expected to be requested next.
     pub(super) expected: Vec<Extent>,
-    /// What is to be read: the line that was asked for, and expected ones.
+    /// The lines to read: the requested one, then expected ones.
     missing: Vec<Run>,
 }
 
@@ -45,11 +45,11 @@ struct Chunk {
     identity: u64,
     start: u64,
     bytes: Vec<u8>,
-    /// They are one line, which has no LF: the file ends there, or the line is too long.
+    /// Whether the bytes are one line without LF: the file ends there, or the line is too long.
     is_cut: bool,
 }
 
-/// Lines that stand together, of which the one at `offset` is needed.
+/// Adjacent lines. The one at `offset` is needed.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     segment: u32,
@@ -59,15 +59,15 @@ struct Run {
     extent: Extent,
 }
 
-/// Where a line is that was read.
+/// The position of a line that was read.
 pub(super) struct Place {
-    /// Of `kept`; none for the window.
+    /// The index in `kept`; `None` for the window.
     kept: Option<usize>,
     range: Range<usize>,
 }
 
 impl ReadAhead {
-    /// An empty one, with the capacity of the last that was recycled.
+    /// An empty `ReadAhead` with recycled capacity.
     pub(super) fn recycled() -> ReadAhead {
         let (expected, missing) = SPARE.take();
         ReadAhead {
@@ -77,19 +77,19 @@ impl ReadAhead {
         }
     }
 
-    /// Keeps its capacity for the next read of this thread.
+    /// Keeps the capacity for the next read of this thread.
     pub(super) fn recycle(mut self) {
         self.expected.clear();
         self.missing.clear();
         SPARE.set((self.expected, self.missing));
     }
 
-    /// Forgets all that was read.
+    /// Discards everything that was read.
     pub(super) fn clear(&mut self) {
         *self = ReadAhead::default();
     }
 
-    /// Forgets what was read for earlier calls, if that is much.
+    /// Discards what was read for earlier calls, if it exceeds the limit.
     pub(super) fn trim(&mut self) {
         let kept: usize = self.kept.iter().map(|kept| kept.bytes.len()).sum();
         if kept + self.window.bytes().len() > KEPT_BYTES_MAX {
@@ -97,7 +97,7 @@ impl ReadAhead {
         }
     }
 
-    /// The line at a place, if it was read.
+    /// The line at a location, if it was read.
     pub(super) fn find(&self, loc: Loc, identity: u64) -> Option<Place> {
         let (segment, offset) = (loc.segment, u64::from(loc.offset));
         if let Some(range) = self.window.held(segment, identity, offset) {
@@ -127,7 +127,7 @@ impl ReadAhead {
         bytes.get(place.range).unwrap_or_default()
     }
 
-    /// Notes that the line at a place is to be read, and what is expected after it.
+    /// Sets the lines to read: the one at this location, and those expected after it.
     pub(super) fn miss(&mut self, state: &State, loc: Loc) {
         let run = |offset: u32, extent: Extent| {
             let Segment { name, identity, .. } = state.segments[extent.segment as usize];
@@ -164,7 +164,7 @@ impl ReadAhead {
         self.missing.extend(rest);
     }
 
-    /// Whether lines are to be read.
+    /// Whether there are lines to read.
     pub(super) fn is_missing(&self) -> bool {
         !self.missing.is_empty()
     }
@@ -173,7 +173,7 @@ impl ReadAhead {
         self.missing.clear();
     }
 
-    /// Takes what the window has out of the way of the next read.
+    /// Moves the window's bytes to `kept`, before the next read.
     fn keep(&mut self) {
         if let Some((segment, identity, start)) = self.window.place() {
             self.kept.push(Chunk {
@@ -188,13 +188,13 @@ impl ReadAhead {
 }
 
 impl Inner {
-    /// Reads the lines that are missing.
+    /// Reads the missing lines.
     pub(super) fn read_missing(&self, ahead: &mut ReadAhead) -> Result<()> {
         let storage = &*self.storage;
         let mut read = 0;
         let mut missing = std::mem::take(&mut ahead.missing);
         for run in missing.drain(..) {
-            // Where they are longer than was expected, the others are read when they are asked for.
+            // If lines are longer than expected, leave the others until they are requested.
             if read > READ_BYTES_MAX {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Brings a handle's state up to date before each read, and retries a read that met changed files.
+//! Brings a handle's state up to date before each read, and retries a read if files changed.
 
 use crate::error::{ErrorKind, Result};
 use crate::store::commit::head::{self, Head};
@@ -7,15 +7,15 @@ use crate::store::view::read_ahead::ReadAhead;
 use crate::store::view::state::State;
 use crate::store::{Inner, Snapshot, root_check};
 
-/// Who asks for more lines than this, one after the other and none of them expected, has the others
-/// read while the state is locked.
+/// Maximum number of unexpected lines in one call that are read without the lock. Further lines
+/// are read while the state is locked.
 const MISSES_MAX: u32 = 100;
 
-/// How often something was asked that met something else than was known.
+/// Counts the attempts that failed because files differ from the state.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Retries {
     all: u32,
-    /// Without segments having been rewritten meanwhile, one after the other.
+    /// Consecutive attempts without a rewrite of segments in between.
     in_vain: u32,
 }
 
@@ -27,7 +27,7 @@ impl Retries {
         self.all < Retries::MAX && self.in_vain < Retries::IN_VAIN_MAX
     }
 
-    /// Notes one that failed.
+    /// Counts a failed attempt.
     fn note(&mut self, is_rewritten: bool) {
         self.all += 1;
         self.in_vain = if is_rewritten { 0 } else { self.in_vain + 1 };
@@ -35,7 +35,7 @@ impl Retries {
 }
 
 impl Inner {
-    /// The state, with all that any process acknowledged before this call.
+    /// The state, including everything that any process acknowledged before this call.
     pub(crate) fn snapshot(&self) -> Result<Snapshot<'_>> {
         reentrancy::check(self)?;
         if let Some(commits) = self.head_reader.commits() {
@@ -47,7 +47,7 @@ impl Inner {
         self.catch_up()
     }
 
-    /// As [`snapshot`](Self::snapshot), where something may be new.
+    /// As [`snapshot`](Self::snapshot), if the state may be out of date.
     #[cold]
     fn catch_up(&self) -> Result<Snapshot<'_>> {
         let storage = &*self.storage;
@@ -91,9 +91,10 @@ impl Inner {
         state.rescan(&*self.storage, head.as_deref(), false)
     }
 
-    /// Asks the state. Where a line is not what the state says, as in a segment that was replaced
-    /// a moment ago, looks at all segments and asks again. So it does with each line that was not
-    /// read yet: files are read while the state is not locked.
+    /// Calls `ask` with a snapshot. If a line differs from the state, for example because its
+    /// segment was just replaced, rescans all segments and calls it again. It is also called again
+    /// after each line that was not read ahead, since files are read while the state is not
+    /// locked.
     pub(crate) fn with_snapshot<T>(&self, ask: impl Fn(&Snapshot<'_>) -> Result<T>) -> Result<T> {
         let mut ahead = ReadAhead::recycled();
         let answer = self.with_snapshot_ahead(&mut ahead, ask);
@@ -101,8 +102,7 @@ impl Inner {
         answer
     }
 
-    /// As [`with_snapshot`](Self::with_snapshot), for who asks several times for lines that stand
-    /// together.
+    /// As [`with_snapshot`](Self::with_snapshot), for several calls that read adjacent lines.
     pub(crate) fn with_snapshot_ahead<T>(
         &self,
         ahead: &mut ReadAhead,
@@ -137,9 +137,9 @@ impl Inner {
         }
     }
 
-    /// Looks at the state, and reads files by what `look` saw there, while the state is not locked.
-    /// Where that fails, as where a segment was taken away or replaced a moment ago or a line
-    /// changed, looks at all segments and begins anew.
+    /// Calls `look` with the state, and then `read` with the result, which reads files while the
+    /// state is not locked. If `read` fails, for example because a segment was removed or replaced
+    /// or a line changed, rescans all segments and starts again.
     pub(in crate::store) fn look_and_read<R, S, T>(
         &self,
         reader: &mut R,
@@ -158,8 +158,8 @@ impl Inner {
         }
     }
 
-    /// Looks at all segments after a try that met something else than is known, for all that was
-    /// rewritten up to `moved`; after the second one in vain whatever is known.
+    /// Rescans all segments after a failed attempt with a state that included rewrites up to
+    /// `moved`. After the second failure in a row without a new rewrite, discards the state first.
     pub(in crate::store) fn rescan_after_failure(
         &self,
         retries: &mut Retries,
@@ -174,12 +174,12 @@ impl Inner {
         self.rescan()
     }
 
-    /// Moves over to rewritten segments before the lock is taken: it may take a while, in which
-    /// others can write.
+    /// Updates the state for rewritten segments before the lock is taken. This can take a while,
+    /// in which other processes can write.
     pub(in crate::store) fn relocate_early(&self, head: &Head) {
         let storage = &*self.storage;
         let is_current = head.is_current(storage).unwrap_or(false);
-        // What someone cut off must not be touched.
+        // Mapped memory past the end of a truncated file must not be accessed.
         if !is_current {
             return;
         }
@@ -190,7 +190,7 @@ impl Inner {
         let is_behind = state.moved.is_some_and(|known| known != moved);
         drop(state);
         if is_behind {
-            // A failure will be met under the lock.
+            // An error is returned later, under the lock.
             drop(self.snapshot());
         }
     }

@@ -1,7 +1,8 @@
 //! Where lines are after segments were rewritten.
 //!
-//! A rewrite leaves a note in `cache/moves`, by which other handles update their index without
-//! reading again. It can be deleted at any time; handles then read what changed.
+//! A rewrite stores the new positions in `cache/moves`. Other handles update their index from it
+//! without reading the segments again. It can be deleted at any time; handles then read what
+//! changed.
 
 use std::io;
 
@@ -14,21 +15,21 @@ use crate::storage::{Access, Storage, append_all, read_all, remove_if_there};
 
 const DIR: &str = "cache/moves";
 const MAGIC: u64 = u64::from_le_bytes(*b"DLMOVE01");
-/// Number of rewrites whose notes are kept. A handle that missed more reads what changed.
+/// Number of rewrites whose relocations are kept. A handle that missed more reads what changed.
 pub(in crate::store) const KEPT: u64 = 64;
-/// A longer one is none of ours.
+/// Maximum size of a file of relocations. A longer file is not one.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// A segment's file, as it was or is.
+/// A segment's file, before or after a rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct RelocatedFile {
     pub name: SegmentName,
     pub identity: u64,
-    /// Its length, which ends with an LF.
+    /// Its length. The last byte is an LF.
     pub end: u64,
 }
 
-/// The file that was written.
+/// The new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct NewFile {
     pub file: RelocatedFile,
@@ -36,7 +37,7 @@ pub(in crate::store) struct NewFile {
     pub last: Option<LineEnd>,
 }
 
-/// Some whole lines, by the place of their file in [`Relocations::from`].
+/// A run of whole lines. `file` is an index in [`Relocations::from`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct Piece {
     pub file: u32,
@@ -44,27 +45,28 @@ pub(in crate::store) struct Piece {
     pub len: u32,
 }
 
-/// What became of the lines of some segments of one day and kind.
+/// The relocation of the lines of some segments of one day and kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) struct Relocations {
     pub from: Vec<RelocatedFile>,
-    /// `None` if nothing is left.
+    /// `None` if no lines are left.
     pub to: Option<NewFile>,
-    /// What was kept, in the order in which it stands in the new file; of each file in order.
+    /// The kept runs, in the order of the new file. The runs of each file are in the order of that
+    /// file.
     pub pieces: Vec<Piece>,
-    /// The conversations whose messages go.
+    /// The conversations whose messages are removed.
     pub ended: Vec<KeyHash>,
 }
 
 impl Relocations {
-    /// The new place of a line, for who calls the first of these files `places[0]`, and the new
-    /// one `to`.
+    /// Maps the location of a line to its new one. `places` are the caller's indexes of the files
+    /// in `from`, and `to` is that of the new file.
     pub(in crate::store) fn map<'a>(
         &'a self,
         places: &'a [u32],
         to: u32,
     ) -> impl Fn(Loc) -> Loc + 'a {
-        // By file, and then by where they were.
+        // By file, then by old offset.
         let mut kept: Vec<Vec<(u32, u32, u32)>> = vec![Vec::new(); self.from.len()];
         let mut end = 0u32;
         for piece in &self.pieces {
@@ -90,8 +92,8 @@ impl Relocations {
         }
     }
 
-    /// Leaves the note for other handles, and forgets the one that is too old. It need not survive
-    /// the machine: who opens the store after that knows nothing that moved.
+    /// Stores the relocations for other handles, and removes the oldest file of them. They are not
+    /// synced: after a crash, no open handle has old positions.
     pub(in crate::store) fn write(&self, storage: &dyn Storage, number: u64) -> io::Result<()> {
         let mut words = vec![MAGIC, number, self.from.len() as u64];
         for file in &self.from {
@@ -126,7 +128,7 @@ impl Relocations {
         for dir in ["cache", DIR] {
             storage.create_dir(dir)?;
         }
-        // One of the same number may be left, of a rewrite that came to nothing.
+        // A file with the same number may be left by a rewrite that failed.
         for old in [number, number.saturating_sub(KEPT)] {
             remove_if_there(storage, &path(old))?;
         }
@@ -134,7 +136,7 @@ impl Relocations {
         append_all(&*file, &bytes)
     }
 
-    /// The note of this number; `None` if there is none that can be believed.
+    /// Reads the relocations with this number; `None` if there are none or they are invalid.
     pub(in crate::store) fn read(storage: &dyn Storage, number: u64) -> Option<Relocations> {
         let file = storage.open(&path(number), Access::Read).ok()?;
         if file.stat().ok()?.len > BYTES_MAX {

@@ -1,4 +1,5 @@
-//! The index sidecar, `cache/index`. It spares an open the reading of the segments that it covers.
+//! The index sidecar, `cache/index`. With it, opening a store need not read the segments that it
+//! covers.
 //!
 //! It is used only for segments that are unchanged since it was written, and can be deleted at any
 //! time.
@@ -18,44 +19,43 @@ use crate::store::manifest;
 
 const DIR: &str = "cache";
 const PATH: &str = "cache/index";
-/// The bytes that the file begins with: its layout and the version that wrote it. The index of
-/// another version may keep other things.
+/// The first bytes of the file: its layout and the version of decklog that wrote it. Another
+/// version's index may have other contents.
 const MAGIC: &[u8] =
     concat!("decklog index 4, decklog ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
-/// A file whose times are younger than this when they are noted may be changed once more and keep
-/// them: clocks of file systems are coarse.
+/// A file changed less than this time ago may be changed again without a change of its times,
+/// since the clocks of file systems are coarse.
 const SETTLED_NS: i64 = 2_000_000_000;
-/// The last segment of a day and kind that was written to this lately may grow, which its times
-/// do not tell from other changes.
+/// The last segment of a day and kind is taken to be still growing if it was written to less than
+/// this time ago. Its times do not distinguish appends from other changes.
 const GROWING_NS: i64 = 86_400_000_000_000;
-/// A longer one is none of ours.
+/// Maximum size of the sidecar. A longer file is not one.
 const BYTES_MAX: usize = 1 << 36;
-/// What one core reads and hashes at a time.
+/// Number of bytes that one thread reads and hashes at a time.
 const CHUNK_BYTES: usize = 4 << 20;
 const HASHED_AT_ONCE: usize = 256 << 10;
 
-/// What the sidecar says of a segment.
+/// The sidecar's entry for a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Covered {
     name: SegmentName,
     identity: u64,
-    /// How much of it the index covers.
+    /// Number of bytes that the index covers.
     end: u64,
     last_seq: u64,
-    /// Its length and times, if they tell that it was not touched since.
+    /// Length and times, if they suffice to detect later changes.
     untouched: Option<(u64, FileTimes)>,
-    /// The hash of what is covered, if it was taken.
+    /// The hash of the covered bytes, if computed.
     hash: Option<u64>,
 }
 
-/// The time in nanoseconds since 1970; 0 where the clock says less.
+/// The time in nanoseconds since 1970; 0 if the clock is set before that.
 pub(in crate::store) fn now_ns() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| i64::try_from(now.as_nanos()).unwrap_or(0))
 }
 
-/// Puts what the sidecar covers into a state that knows nothing yet; `false` if there is none
-/// that can be believed.
+/// Loads the sidecar into an empty state. Returns `false` if there is no valid one.
 pub(in crate::store) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut State) -> bool {
     let Some((covered, max_seq, index)) = read(storage, store_id) else {
         return false;
@@ -117,8 +117,8 @@ fn read(storage: &dyn Storage, store_id: Uuid) -> Option<(Vec<Covered>, u64, Ind
     Some((covered?, max_seq, index))
 }
 
-/// Fills the room with a file's first bytes, on every core; their hash. `None` if there are not so
-/// many, or they cannot be read.
+/// Fills the buffer with the file's first bytes, on all cores, and returns their hash. `None` if
+/// the file is too short or cannot be read.
 fn read_hashed(file: &dyn StorageFile, room: &mut [u8]) -> Option<u64> {
     let mut hashes = vec![0; room.len().div_ceil(CHUNK_BYTES)];
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -152,8 +152,7 @@ fn hash_of_hashes(hashes: &[u64]) -> u64 {
     xxh3_64(&bytes)
 }
 
-/// The times of a segment of which the part that the sidecar covers is as it was; `None` if it is
-/// not.
+/// The times of a segment whose covered part is unchanged; `None` if it changed.
 #[allow(clippy::option_option)]
 fn times_as_covered(storage: &dyn Storage, covered: &Covered) -> Option<Option<FileTimes>> {
     if covered.identity == 0 {
@@ -176,8 +175,8 @@ fn times_as_covered(storage: &dyn Storage, covered: &Covered) -> Option<Option<F
     (hash_of(&*file, covered.end)? == hash).then_some(now)
 }
 
-/// Writes the sidecar if the one that there is leaves so many bytes uncovered that opening the
-/// store would gain by it. A failure changes nothing: there is the one before, or none.
+/// Writes the sidecar if the existing one leaves enough bytes uncovered. Errors are ignored: then
+/// the earlier sidecar remains, or none.
 pub(in crate::store) fn save(
     storage: &dyn Storage,
     store_id: Uuid,
@@ -186,12 +185,12 @@ pub(in crate::store) fn save(
 ) {
     let bytes: u64 = state.segments.iter().map(|segment| segment.end).sum();
     let uncovered = bytes.saturating_sub(state.covered);
-    // Damage is reported by who reads it.
+    // Write no sidecar for a damaged store, since damage is found by reading the segments.
     let is_whole = state.is_sound() && state.damage_counts.total() == 0;
     if !is_whole || uncovered < uncovered_min.max(bytes / 8) {
         return;
     }
-    // Another store may have been put under this path.
+    // Another store may have been moved to this path.
     let is_its_own = || {
         let manifest = manifest::read(storage);
         manifest.is_ok_and(|found| found.is_some_and(|found| found.store_id == store_id))
@@ -229,7 +228,7 @@ fn write(storage: &dyn Storage, store_id: Uuid, state: &State) -> Option<Vec<u8>
     Some(out)
 }
 
-/// A sidecar of a store that is whole for all that its frame tells, with any bytes in it.
+/// A sidecar with valid framing and an arbitrary body.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn sealed(store_id: Uuid, body: &[u8]) -> Vec<u8> {
     let mut out = [MAGIC, store_id.as_bytes(), body].concat();
@@ -238,7 +237,7 @@ pub(crate) fn sealed(store_id: Uuid, body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `None` if the segment is not what the state knows.
+/// `None` if the segment differs from the state.
 fn cover(
     storage: &dyn Storage,
     segment: &Segment,
@@ -246,7 +245,7 @@ fn cover(
     Clock { read_ns, now_ns }: Clock,
 ) -> Option<Covered> {
     if segment.identity == 0 {
-        // It is gone, but keeps its place.
+        // The segment was removed but keeps its index.
         return Some(Covered {
             name: segment.name,
             identity: 0,
@@ -269,9 +268,9 @@ fn cover(
             .saturating_add(SETTLED_NS)
             < now_ns
     };
-    // Changed since it was read, by appends for all that is known: looked at again, for what is
-    // sealed in now is not reported by the next open. The clock alone does not tell: it may have
-    // been set back meanwhile.
+    // The file changed after it was read, perhaps only by appends. Read it again, since the next
+    // open would not report damage in the part that the sidecar covers. The clock alone is not
+    // enough: it may have been set back.
     let is_as_read = times.is_some_and(|times| {
         let changed_ns = times.modified_ns.max(times.changed_ns);
         segment.read_times == Some(times) && changed_ns.saturating_add(SETTLED_NS) < read_ns
@@ -297,7 +296,7 @@ fn cover(
     })
 }
 
-/// Whether all lines that are covered are as decklog writes them, up to the last one known.
+/// Whether all covered lines are intact, and the last one has the known sequence number.
 fn is_intact(storage: &dyn Storage, segment: &Segment) -> bool {
     let SegmentName { kind, .. } = segment.name;
     let Ok(file) = storage.open(&segment.name.path(), Access::Read) else {
@@ -314,14 +313,14 @@ fn is_intact(storage: &dyn Storage, segment: &Segment) -> bool {
     is_whole && is_intact && last_seq == segment.last_seq
 }
 
-/// When the segments were read, before the first of them, and what time it is.
+/// The time just before the first segment was read, and the current time.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
     read_ns: i64,
     now_ns: i64,
 }
 
-/// The hash of a file's first bytes; `None` if it is shorter.
+/// The hash of a file's first bytes; `None` if the file is shorter.
 fn hash_of(file: &dyn StorageFile, len: u64) -> Option<u64> {
     let mut hasher = Xxh3::new();
     let mut room = vec![0; HASHED_AT_ONCE];
@@ -383,7 +382,7 @@ impl Covered {
     }
 }
 
-/// Little-endian words, taken one after another.
+/// Reads little-endian words one after the other.
 struct Words<'a>(&'a [u8]);
 
 impl Words<'_> {

@@ -1,4 +1,4 @@
-//! A snapshot: the state at one moment, and the lines that it points to.
+//! A snapshot: the state at one moment, with access to its lines.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::sync::RwLockReadGuard;
@@ -20,14 +20,14 @@ use crate::store::Inner;
 use crate::store::commit::reentrancy::ReentrancyGuard;
 use crate::store::maintain::removals::Anchor;
 
-/// What the rules look things up in: the store at one moment, or in a transaction.
+/// Read access to a store, at one moment or in a transaction.
 pub(crate) trait Reads {
     fn index(&self) -> &Index;
     fn hasher(&self) -> Hasher;
-    /// The record at a place.
+    /// The record at a location.
     fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded>;
 
-    /// The record at a place; `None` if it is of another type.
+    /// The record at a location; `None` if it has another type.
     fn read_as<T: TypedRecord>(&self, loc: Loc) -> Result<Option<T>> {
         self.read(T::KIND, loc).map(|decoded| T::of(decoded.record))
     }
@@ -36,13 +36,13 @@ pub(crate) trait Reads {
         self.index().table(kind)
     }
 
-    /// What is kept of thoughts that were removed, of one task, in order.
+    /// The anchors of removed thoughts of a task, in order.
     fn anchors(&self, task_id: &str) -> impl Iterator<Item = &Anchor>;
 
-    /// The greatest id of an event that was given before any was removed; else 0.
+    /// The greatest event id assigned before any removal; 0 if nothing was removed.
     fn removed_events(&self) -> i64;
 
-    /// The row of a key, if the log has lines of it.
+    /// The row of a key, if the log has lines with that key.
     fn find(&self, kind: Kind, key: [&str; 2]) -> Option<(RowId, Row)> {
         let table = self.table(kind);
         let id = table.find(self.hasher().key(key))?;
@@ -50,12 +50,12 @@ pub(crate) trait Reads {
     }
 }
 
-/// The state of a store at one moment, to read from.
+/// The state of a store at one moment, for reading.
 pub(crate) struct Snapshot<'a> {
     pub(in crate::store) inner: &'a Inner,
     pub(in crate::store) state: RwLockReadGuard<'a, State>,
     ahead: RefCell<ReadAhead>,
-    /// Lines that were not read ahead are read while the state is locked.
+    /// Whether lines that were not read ahead may be read while the state is locked.
     reads_files: bool,
     _reentrancy_guard: ReentrancyGuard,
     bytes_read: Cell<usize>,
@@ -110,7 +110,7 @@ impl<'a> Snapshot<'a> {
         }
     }
 
-    /// Has it know lines that were read before; says whether it may read others.
+    /// Adds lines that were read ahead. `reads_files`: whether it may read other lines.
     pub(super) fn with_ahead(self, ahead: ReadAhead, reads_files: bool) -> Snapshot<'a> {
         Snapshot {
             ahead: RefCell::new(ahead),
@@ -119,26 +119,26 @@ impl<'a> Snapshot<'a> {
         }
     }
 
-    /// Ends it; what was read ahead, and what is missing there.
+    /// Ends the snapshot. Returns the lines read ahead and those still missing.
     pub(super) fn into_ahead(self) -> ReadAhead {
         self.ahead.into_inner()
     }
 
-    /// Whether a line was asked for that is to be read first. Who has something else to tell by
-    /// then does so, and goes on with that line the next time.
+    /// Whether a line was requested that must be read first. If the caller has other results, it
+    /// can return these and continue with that line the next time.
     pub(crate) fn lacks_lines(&self) -> bool {
         self.ahead.borrow().is_missing()
     }
 
-    /// How long the lines are that were read, together.
+    /// Total length of the lines read.
     pub(crate) fn bytes_read(&self) -> usize {
         self.bytes_read.get()
     }
 
-    /// The line at a place.
+    /// The line at a location.
     ///
     /// # Errors
-    /// [`Damaged`](ErrorKind::Damaged) also where it was not read ahead, and must be.
+    /// [`Damaged`](ErrorKind::Damaged), also if the line must be read ahead and was not.
     fn line(&self, loc: Loc) -> Result<Ref<'_, [u8]>> {
         let identity = self.state.segments[loc.segment as usize].identity;
         let ahead = self.ahead.borrow();
@@ -162,8 +162,8 @@ impl<'a> Snapshot<'a> {
         Ok(line)
     }
 
-    /// The line at a place. One that is not as decklog wrote it must be known to be so: it may
-    /// have changed since it was indexed, by this handle or by who left the sidecar.
+    /// The line at a location. If it is not intact, it must be known to be damaged. Otherwise it
+    /// changed since it was indexed, by this handle or by the writer of the sidecar.
     fn intact_line(&self, loc: Loc) -> Result<Ref<'_, [u8]>> {
         let line = self.line(loc)?;
         if !is_intact(&line) && !self.state.knows_damage(loc) {
@@ -176,16 +176,17 @@ impl<'a> Snapshot<'a> {
         Ok(line)
     }
 
-    /// The record at a place as it stands in its line, a JSON object without what says of the line;
-    /// `None` where the line is not surely as decklog writes it.
+    /// The record at a location as JSON object, without the fields that describe the line. `None`
+    /// unless the line is certainly as decklog wrote it.
     #[cfg(feature = "http")]
     pub(crate) fn read_json(&self, kind: Kind, loc: Loc) -> Result<Option<String>> {
-        // Its checksum is looked at there; who reads another line as a record is told of damage.
+        // `object_of` checks the checksum. On `None`, the caller decodes the line, which reports
+        // damage.
         Ok(object_of(kind, &self.line(loc)?))
     }
 
-    /// These, of which `row` tells the rows, for who reads the lines of each before it takes the
-    /// next: lines that stand together are read from the file at once.
+    /// Iterates over `these`, whose rows `row` returns, for a caller that reads the lines of each
+    /// item before it takes the next. Adjacent lines are read from the file together.
     pub(crate) fn reading<T: Copy>(
         &self,
         kind: Kind,
@@ -196,7 +197,8 @@ impl<'a> Snapshot<'a> {
         these.iter().copied()
     }
 
-    /// Has the lines of these rows read with the first of them, those that stand together at once.
+    /// Announces that the lines of these rows will be read, so that adjacent ones are read
+    /// together.
     pub(crate) fn expect(&self, kind: Kind, rows: impl Iterator<Item = RowId>) {
         let table = self.table(kind);
         let mut ahead = self.ahead.borrow_mut();
@@ -211,7 +213,7 @@ impl<'a> Snapshot<'a> {
         }
     }
 
-    /// The record at a place, and whether the line is as decklog wrote it, by its bytes of now.
+    /// The record at a location, and whether the line is now intact.
     pub(crate) fn read_checked(&self, kind: Kind, loc: Loc) -> Result<(Decoded, bool)> {
         let line = self.line(loc)?;
         let decoded = self.inner.decode(&self.state, kind, loc, &line)?;
@@ -220,17 +222,17 @@ impl<'a> Snapshot<'a> {
         Ok((decoded, is_good))
     }
 
-    /// Whether a line stands in a sealed segment, and so is on disk.
+    /// Whether a line is in a sealed segment, and so is on disk.
     pub(crate) fn is_sealed(&self, loc: Loc) -> bool {
         self.state.segments[loc.segment as usize].is_sealed
     }
 
-    /// The segment that a line stands in.
+    /// The segment of a line.
     pub(crate) fn segment(&self, loc: Loc) -> SegmentName {
         self.state.segments[loc.segment as usize].name
     }
 
-    /// The day in whose directory a line stands.
+    /// The day of the directory that a line is in.
     pub(crate) fn day(&self, loc: Loc) -> Day {
         self.segment(loc).day
     }
@@ -240,13 +242,13 @@ impl<'a> Snapshot<'a> {
         self.state.max_seq
     }
 
-    /// Where a line stands: its file, relative to the store, and its offset.
+    /// The position of a line: its file, relative to the store, and its offset.
     pub(crate) fn place(&self, loc: Loc) -> (String, u64) {
         let name = self.state.segments[loc.segment as usize].name;
         (name.path(), u64::from(loc.offset))
     }
 
-    /// What is damaged in the files of a kind.
+    /// The damage in the files of a kind.
     pub(crate) fn damage_of(&self, kind: Kind) -> Vec<Damage> {
         let is_of_kind = |file: &str| {
             let name = file.rsplit('/').next().unwrap_or_default();
@@ -261,7 +263,7 @@ impl<'a> Snapshot<'a> {
         self.state.damage.iter().cloned().chain(self.passing())
     }
 
-    /// How much damage there is, listed or not.
+    /// Number of damaged places, listed or not.
     pub(in crate::store) fn damage_counts(&self) -> DamageCounts {
         let mut counts = self.state.damage_counts;
         for damage in self.passing() {
@@ -270,7 +272,7 @@ impl<'a> Snapshot<'a> {
         counts
     }
 
-    /// Damage that may be none any more at the next look.
+    /// Damage that can be gone at the next read.
     fn passing(&self) -> impl Iterator<Item = Damage> {
         let torn =
             self.state.segments.iter().filter_map(|segment| {
@@ -288,7 +290,7 @@ impl<'a> Snapshot<'a> {
     }
 }
 
-/// Both of two extents, if they are next to each other and not too long to be read at once.
+/// Merges two extents if they are adjacent or nearly so and short enough to be read at once.
 fn together(one: Extent, other: Extent) -> Option<Extent> {
     const BETWEEN_MAX: u32 = 1 << 10;
     let (start, end) = (one.start.min(other.start), one.end.max(other.end));
@@ -299,7 +301,7 @@ fn together(one: Extent, other: Extent) -> Option<Extent> {
 }
 
 impl Inner {
-    /// Reads the record whose line starts at a place.
+    /// Reads the record whose line begins at a location.
     pub(in crate::store) fn read(
         &self,
         state: &State,
@@ -335,8 +337,8 @@ impl Inner {
         })
     }
 
-    /// Decodes a whole line with other bytes glued to it, for the reason that all of it does not
-    /// read as a record.
+    /// Decodes a whole line that has other bytes appended to it. `reason` is why all of it
+    /// together could not be decoded.
     #[cold]
     fn decode_piece<T>(
         &self,

@@ -1,10 +1,10 @@
-//! Watermarks: what a cache derived from the log was made of, to tell later what changed since.
+//! Watermarks: the state that a cache derived from the log includes, for finding later changes.
 
 use crate::record::{Day, Kind};
 use crate::segment::SegmentName;
 use crate::store::Snapshot;
 
-/// How a handle's state was at some moment. At another that is equal to it, nothing is new.
+/// The state of a handle at one moment. If two are equal, nothing changed in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Watermark {
     generation: u64,
@@ -13,19 +13,19 @@ pub(crate) struct Watermark {
 }
 
 impl Watermark {
-    /// Whether rows of the index have the same ids as at another moment.
+    /// Whether the ids of index rows are the same in both states.
     pub(crate) fn has_same_rows(self, other: Watermark) -> bool {
         (self.generation, self.moved) == (other.generation, other.moved)
     }
 
-    /// Whether lines that are new since this moment have greater numbers than those before, and
-    /// segments that are marked as they were hold what they held.
+    /// Whether lines added since then have greater sequence numbers than those before, and
+    /// segments with equal watermarks are unchanged.
     pub(crate) fn is_extended_by(self, later: Watermark) -> bool {
         self.generation == later.generation
     }
 }
 
-/// A segment, as it was at some moment.
+/// The state of a segment at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentWatermark {
     name: SegmentName,
@@ -34,14 +34,14 @@ pub(crate) struct SegmentWatermark {
 }
 
 impl SegmentWatermark {
-    /// Whether the segment was not replaced up to this later mark: it may only have grown.
+    /// Whether the segment was not replaced up to `later`: it may only have grown.
     pub(crate) fn is_extended_by(&self, later: &SegmentWatermark) -> bool {
         (self.name, self.identity) == (later.name, later.identity) && self.end <= later.end
     }
 }
 
 impl Snapshot<'_> {
-    /// The moment that is viewed.
+    /// The watermark of this snapshot.
     pub(crate) fn watermark(&self) -> Watermark {
         Watermark {
             generation: self.state.generation,
@@ -50,12 +50,12 @@ impl Snapshot<'_> {
         }
     }
 
-    /// The segments of a day and kind.
+    /// The watermarks of the segments of a day and kind.
     pub(crate) fn segment_watermarks(&self, day: Day, kind: Kind) -> Vec<SegmentWatermark> {
         let name = |number| SegmentName { day, kind, number };
         let named = self.state.by_name.range(name(0)..=name(u32::MAX));
         let segments = named.map(|(_, place)| &self.state.segments[*place as usize]);
-        // One that is not there, or no more, has no identity.
+        // A missing or removed segment has no identity.
         let segments = segments.filter(|segment| segment.identity != 0);
         let mark = segments.map(|segment| SegmentWatermark {
             name: segment.name,

@@ -1,13 +1,13 @@
-//! `HEAD`: how processes tell each other what they wrote.
+//! `HEAD`: how processes publish their appends to each other.
 //!
-//! The lock's holder notes itself here, and with every commit the segments appended to and their
-//! lengths. Others load one word to learn that nothing changed, and a few more to learn where to
-//! look. It is a hint, never a source of truth: whatever is wrong with it leads to a look at the
-//! segments themselves.
+//! The holder of the lock stores itself here, and with every commit the segments appended to and
+//! their lengths. Other processes load one word to see that nothing changed, and a few more to see
+//! which segments to read. `HEAD` is a hint, never the source of truth: if anything in it is
+//! wrong, the segments are rescanned.
 //!
-//! The file is an array of 64-bit words, mapped as shared memory where the system allows it, and
-//! read and written elsewhere. The order of stores and loads replaces a lock: what a commit says is
-//! stored before its number, and loaded after it.
+//! The file is an array of 64-bit words. It is mapped as shared memory if the system allows it,
+//! and otherwise read and written. The order of stores and loads replaces a lock: the data of a
+//! commit is stored before its number, and loaded after it.
 
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,69 +17,69 @@ use crate::segment::SegmentName;
 use crate::storage::{Access, Named, Storage, Words, io_error, read_full, write_all_at};
 
 const NAME: &str = "HEAD";
-/// That this is such a file, and in which layout.
+/// Identifies the file format and its layout.
 const MAGIC: u64 = u64::from_le_bytes(*b"DLHEAD01");
 
-// The words' places.
+// Offsets in words.
 const MAGIC_AT: usize = 0;
 const COMMITS_AT: usize = 1;
 const LAST_SEQ_AT: usize = 2;
 const HOLDER_AT: usize = 3;
 const LAPPED_AT: usize = 4;
-/// Not 0: a process waits for the lock. Its holder clears it on release, and who still waits
-/// sets it again.
+/// Not 0 while a process waits for the lock. The holder clears it on release, and processes that
+/// still wait set it again.
 const ASKED_AT: usize = 5;
-/// Changes with the settings: see [`Header::settings`].
+/// Changes when the settings change; see [`Header::settings`].
 const SETTINGS_AT: usize = 6;
 /// The number of rewrites; see [`Relocations`](crate::store::view::relocations::Relocations).
 const MOVED_AT: usize = 7;
 const HEADER_WORDS: usize = 7;
 const SLOTS_AT: usize = 8;
 const SLOT_WORDS: usize = 3;
-/// How many segments can be followed at a time.
+/// Maximum number of segments recorded at a time.
 pub(in crate::store) const SLOTS: usize = 64;
 const WORDS: usize = SLOTS_AT + SLOTS * SLOT_WORDS;
 const WORD_BYTES: usize = size_of::<u64>();
 
-/// Every line may have been acknowledged.
+/// The last acknowledged line is unknown: any line may have been acknowledged.
 pub(in crate::store) const SEQ_UNKNOWN: u64 = u64::MAX;
 
-/// Where [`Header::commits`] begins in a new file: past where it stood in one that was deleted
-/// under open stores, so that none takes the new count for the one it knows. Microseconds, which
-/// no one can outrun by committing.
+/// The initial [`Header::commits`] of a new file: the time in microseconds. It is greater than the
+/// count in a deleted `HEAD` that another process still has open, so that no process takes the new
+/// count for the one it knows. Commits cannot outrun microseconds.
 pub(in crate::store) fn initial_count() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| u64::try_from(now.as_micros()).unwrap_or(0))
 }
 
-/// What the file says of the store as a whole.
+/// The part of the file that concerns the whole store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::store) struct Header {
-    /// How often a segment was appended to, by anyone; grows by one more where a look at every
-    /// segment is due.
+    /// Number of commits: appends to a segment, by any process. Also incremented when every
+    /// segment must be rescanned.
     pub commits: u64,
-    /// The sequence number of the last acknowledged line; [`SEQ_UNKNOWN`] until the first commit
-    /// after `HEAD` was made, or found in doubt.
+    /// The sequence number of the last acknowledged line. [`SEQ_UNKNOWN`] until the first commit
+    /// after `HEAD` was created or found inconsistent.
     pub last_seq: u64,
-    /// The process that has the lock, 0 if none. One that is found here by the next holder of the
-    /// lock died, or failed, while it had it.
+    /// The process id of the lock's holder, 0 if none. If the next holder finds one here, that
+    /// process died or failed while it held the lock.
     pub holder: u32,
-    /// Who knows of no later commit than this must look at every segment.
+    /// A process that knows no later commit than this must rescan every segment.
     pub lapped: u64,
-    /// Another number than the one at which the settings were read: read them again. Grows by one
-    /// before they are changed, and begins as [`commits`](Header::commits) does.
+    /// If it differs from the number at which the settings were read, read them again. Incremented
+    /// before the settings change. Initialized as [`commits`](Header::commits) is.
     pub settings: u64,
 }
 
 impl Header {
-    /// Lets everyone look at every segment.
+    /// Makes every process rescan all segments.
     pub(in crate::store) fn call_for_a_look(&mut self) {
         self.commits = self.commits.wrapping_add(1);
         self.lapped = self.commits;
     }
 }
 
-/// How far a segment reaches.
+/// The length of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct Reach {
     pub segment: SegmentName,
@@ -87,15 +87,15 @@ pub(in crate::store) struct Reach {
     pub end: u64,
 }
 
-/// What was appended since some commit.
+/// The segments appended to since a commit.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::store) struct HeadChanges {
     pub reaches: Vec<Reach>,
-    /// The last line that is certainly acknowledged, and certainly within those reaches.
+    /// The last line that is certainly acknowledged and certainly within `reaches`.
     pub last_seq: u64,
 }
 
-/// The error of a `HEAD` that cannot be read.
+/// The error if `HEAD` cannot be read.
 pub(in crate::store) fn unread(storage: &dyn Storage, e: io::Error) -> Error {
     io_error(storage, "read HEAD", NAME, e)
 }
@@ -107,12 +107,13 @@ pub(in crate::store) struct Head {
 }
 
 impl Head {
-    /// Opens the file to write, and makes it if it is not there.
+    /// Opens the file for writing. Creates it if it does not exist.
     pub(in crate::store) fn open_for_writing(storage: &dyn Storage) -> io::Result<Head> {
         Named::open(storage, NAME, Access::Overwrite).map(Head::new)
     }
 
-    /// Opens the file to read; `None` if there is none, as in a store that no one writes.
+    /// Opens the file for reading. `None` if it does not exist, as in a store that was never
+    /// written.
     pub(in crate::store) fn open_for_reading(storage: &dyn Storage) -> io::Result<Option<Head>> {
         match Named::open(storage, NAME, Access::Read) {
             Ok(named) => Ok(Some(Head::new(named))),
@@ -126,13 +127,13 @@ impl Head {
         Head { named, shared }
     }
 
-    /// Whether it is shared as memory, which makes looking at it cheap.
+    /// Whether the file is mapped as shared memory, so that reading it is cheap.
     pub(in crate::store) fn is_shared(&self) -> bool {
         self.shared.is_some()
     }
 
-    /// Whether other processes would still find this file, as long as it has to be: where it is
-    /// shared as memory, what someone cut off must not be touched.
+    /// Whether other processes still find this file under its name, with its full length. Mapped
+    /// memory past the end of a truncated file must not be accessed.
     pub(in crate::store) fn is_current(&self, storage: &dyn Storage) -> io::Result<bool> {
         match storage.stat(NAME) {
             Ok(found) => {
@@ -144,7 +145,7 @@ impl Head {
         }
     }
 
-    /// The number of the last commit; `None` if this does not read as a `HEAD`.
+    /// The number of the last commit; `None` if this is not a valid `HEAD`.
     pub(in crate::store) fn commits(&self) -> io::Result<Option<u64>> {
         match &self.shared {
             Some(words) if words.load(MAGIC_AT) != MAGIC => Ok(None),
@@ -153,7 +154,7 @@ impl Head {
         }
     }
 
-    /// The header; `None` if it does not read as one.
+    /// The header; `None` if it is not valid.
     pub(in crate::store) fn header(&self) -> io::Result<Option<Header>> {
         let [magic, commits, last_seq, holder, lapped, _, settings] =
             self.load::<HEADER_WORDS>(MAGIC_AT)?;
@@ -166,18 +167,18 @@ impl Head {
         }))
     }
 
-    /// How often segments were rewritten, as far as other handles can move over by notes.
+    /// Number of rewrites for which other handles may find relocations in `cache/moves`.
     pub(in crate::store) fn moved(&self) -> io::Result<u64> {
         self.load::<1>(MOVED_AT).map(|[moved]| moved)
     }
 
-    /// Notes one rewrite more, before it is published as a commit.
+    /// Stores the number of rewrites, before the rewrite is published as a commit.
     pub(in crate::store) fn note_moved(&self, moved: u64) -> io::Result<()> {
         self.store(MOVED_AT, &[moved])
     }
 
-    /// What was appended after the commit numbered `after`. `None` if that is not known from
-    /// here.
+    /// The segments appended to after the commit `after`. `None` if `HEAD` does not have that
+    /// information.
     pub(in crate::store) fn changes_after(&self, after: u64) -> io::Result<Option<HeadChanges>> {
         const TRIES: usize = 4;
         for _ in 0..TRIES {
@@ -185,7 +186,7 @@ impl Head {
                 return Ok(None);
             };
             let slots = self.slots()?;
-            // Last: a slot that was given to another segment meanwhile is noted here before.
+            // Load this last: it is stored before a slot is given to another segment.
             let [lapped] = self.load::<1>(LAPPED_AT)?;
             if after < lapped || header.commits < after {
                 return Ok(None);
@@ -200,13 +201,12 @@ impl Head {
         Ok(None)
     }
 
-    /// How far the segments reach of which this tells.
+    /// The lengths of all segments recorded here.
     pub(in crate::store) fn reaches(&self) -> io::Result<Vec<Reach>> {
         Ok(self.slots()?.iter().filter_map(Slot::reach).collect())
     }
 
-    /// The segments of which this tells that they were appended to after the commit numbered
-    /// `after`.
+    /// The recorded segments that were appended to after the commit `after`.
     pub(in crate::store) fn appended_to_after(&self, after: u64) -> io::Result<Vec<SegmentName>> {
         let later = self.slots()?.into_iter().filter(|slot| slot.commit > after);
         let names = later.filter_map(|slot| SegmentName::unpack(slot.name));
@@ -217,7 +217,7 @@ impl Head {
         let words = self.load::<{ SLOTS * SLOT_WORDS }>(SLOTS_AT)?;
         let slots = words.chunks_exact(SLOT_WORDS).enumerate();
         let slot = |(place, words): (usize, &[u64])| {
-            // A name that is the same again was the same all the while.
+            // If the name did not change, the other words belong to it.
             let is_other = |shared: &Words| shared.load(slot_at(place)) != words[0];
             let is_torn = self.shared.as_ref().is_some_and(is_other);
             Slot {
@@ -249,7 +249,7 @@ impl Head {
         }
     }
 
-    /// Notes appends, each as one commit, and the header as it is after them.
+    /// Records appends, each as one commit, and stores the resulting header.
     pub(in crate::store) fn publish(
         &self,
         header: &mut Header,
@@ -295,19 +295,19 @@ impl Head {
         }
     }
 
-    /// [`Header::settings`] as it is now, where memory is shared.
+    /// The current [`Header::settings`], if memory is shared.
     pub(in crate::store) fn shared_settings(&self) -> Option<u64> {
         let words = self.shared.as_ref()?;
         Some(words.load(SETTINGS_AT))
     }
 
-    /// Lets everyone read the settings again.
+    /// Makes every process read the settings again.
     pub(in crate::store) fn call_for_settings(&self, header: &mut Header) -> io::Result<()> {
         header.settings = header.settings.wrapping_add(1);
         self.store(SETTINGS_AT, &[header.settings])
     }
 
-    /// Makes the file anew, whatever it was; returns its [`Header::settings`].
+    /// Initializes the file, whatever it contained. Returns its [`Header::settings`].
     pub(in crate::store) fn clear(&mut self) -> io::Result<u64> {
         let mut words = [0; WORDS];
         words[LAST_SEQ_AT] = SEQ_UNKNOWN;
@@ -318,28 +318,28 @@ impl Head {
         Ok(words[SETTINGS_AT])
     }
 
-    /// Shares the file as memory, if it was too short for that when it was opened: someone else
-    /// was about to make it.
+    /// Maps the file as shared memory if it was too short for that when it was opened, because
+    /// another process was just creating it.
     pub(in crate::store) fn share(&mut self) {
         if self.shared.is_none() {
             self.shared = self.named.file.words(WORDS);
         }
     }
 
-    /// Tells the holder of the lock that another process waits for it.
+    /// Tells the holder of the lock that this process waits for it.
     pub(in crate::store) fn request_lock(&self) {
         if let Some(words) = &self.shared {
             words.store(ASKED_AT, 1);
         }
     }
 
-    /// Whether someone waits for the lock.
+    /// Whether another process waits for the lock.
     pub(in crate::store) fn is_lock_requested(&self) -> bool {
         let is_asked = |words: &Words| words.load(ASKED_AT) != 0;
         self.shared.as_ref().is_some_and(is_asked)
     }
 
-    /// Notes that no one has the lock any more, if this process had it.
+    /// Clears the holder if it is this process.
     pub(in crate::store) fn give_away(&self) {
         if let Some(words) = &self.shared
             && words.load(HOLDER_AT) == u64::from(std::process::id())
@@ -359,7 +359,7 @@ impl Head {
         }
         let mut bytes = vec![0; N * WORD_BYTES];
         let len = read_full(&*self.named.file, &mut bytes, (first * WORD_BYTES) as u64)?;
-        // A word that is missing reads as 0.
+        // Missing words read as 0.
         let whole = bytes[..len].as_chunks::<WORD_BYTES>().0;
         for (word, bytes) in loaded.iter_mut().zip(whole) {
             *word = u64::from_le_bytes(*bytes);
@@ -379,10 +379,11 @@ impl Head {
     }
 }
 
-/// One segment's place in the file.
+/// The words of one segment.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
-    /// As [`SegmentName::pack`] has it; 0 if there is none, or none that can be told.
+    /// The name from [`SegmentName::pack`]. 0 if the slot is empty, or was changed while it was
+    /// loaded.
     name: u64,
     end: u64,
     /// The last commit that appended to it.

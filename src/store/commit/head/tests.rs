@@ -1,4 +1,4 @@
-//! What one process publishes in `HEAD`, another reads.
+//! One process publishes in `HEAD`, another reads.
 
 use super::*;
 use crate::record::Kind;
@@ -17,7 +17,7 @@ fn reach(number: u32, end: u64) -> Reach {
     Reach { segment, end }
 }
 
-/// On disk, where it is mapped, and in memory, where it is not.
+/// Runs a test on disk, where `HEAD` is mapped, and in memory, where it is not.
 fn on_both(test: impl Fn(&dyn Storage)) {
     let dir = tempfile::tempdir().unwrap();
     test(&Disk::new(dir.path()));
@@ -53,7 +53,7 @@ fn what_one_publishes_another_reads() {
         assert_eq!(reaches(7), [reach(1, u64::MAX), reach(2, 20)]);
         assert_eq!(reaches(9), [reach(1, u64::MAX)]);
         assert_eq!(reaches(10), []);
-        // From another file's count.
+        // A count of another file.
         assert_eq!(reader.changes_after(11).unwrap(), None);
     });
 }

@@ -9,30 +9,30 @@ use crate::index::Loc;
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) segment: u32,
-    /// Where in the file `bytes` will start.
+    /// The offset of `bytes` in the file.
     pub(super) offset: u64,
     pub(super) bytes: Vec<u8>,
 }
 
-/// How many runs' room is kept.
+/// Maximum number of empty buffers kept for reuse.
 const SPARE_MAX: usize = 4;
-/// Fewer runs than this are looked through one by one.
+/// With fewer runs than this, a lookup scans them one by one.
 const SORTED_MIN: usize = 16;
 
-/// Runs in the order in which they are to be written. A batch that goes from kind to kind has one
-/// for nearly every record, and its rules look lines up in all of them.
+/// Runs in the order in which they will be written. A batch that alternates between kinds has a
+/// run for nearly every record, and lookups search all runs.
 #[derive(Debug, Default)]
 pub(super) struct AppendBuffer {
     all: Vec<Run>,
-    /// Their places by segment and offset, once there are many.
+    /// The indexes of the runs by segment and offset, once there are many.
     starts: BTreeMap<(u32, u64), usize>,
-    /// Kept for their room.
+    /// Empty buffers, kept for their capacity.
     spare: Vec<Vec<u8>>,
 }
 
 impl AppendBuffer {
-    /// Adds bytes that will stand at an offset of a segment, which is where the segment's last
-    /// run, if it has any, ends.
+    /// Adds bytes at this offset of a segment. The offset is the end of the segment's last run, if
+    /// there is one.
     pub(super) fn push(&mut self, segment: u32, offset: u64, bytes: &[u8]) {
         if let Some(last) = self.all.last_mut().filter(|run| run.segment == segment) {
             last.bytes.extend_from_slice(bytes);
@@ -60,7 +60,7 @@ impl AppendBuffer {
         self.all.iter().any(|run| run.segment == segment)
     }
 
-    /// The bytes from a line's start on, if the line is in any run.
+    /// The bytes from the start of a line on, if the line is in a run.
     pub(super) fn bytes_from(&self, loc: Loc) -> Option<&[u8]> {
         let offset = u64::from(loc.offset);
         let run = if self.starts.is_empty() {

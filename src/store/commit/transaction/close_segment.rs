@@ -1,4 +1,4 @@
-//! Closes a segment: it takes no more lines.
+//! Closes a segment, so that no more lines are appended to it.
 
 use super::{Handle, Txn};
 use crate::error::Result;
@@ -6,8 +6,8 @@ use crate::segment::SegmentName;
 use crate::storage::{Access, Named};
 
 impl Txn<'_> {
-    /// Ends the segment's last line and makes it read-only; `false` if it is not there, or not as
-    /// this handle knows it, so that it is left for later.
+    /// Terminates the segment's last line and makes it read-only. Returns `false` if it is missing
+    /// or differs from what this handle knows; then it is left for later.
     pub(in crate::store) fn close_segment(&mut self, name: SegmentName) -> Result<bool> {
         let Some(segment) = self.state.by_name.get(&name).copied() else {
             return Ok(false);
@@ -30,7 +30,7 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// A segment's open file, to sync: a sealed one can only be opened to read.
+    /// A segment's open file, for a sync. A sealed segment can only be opened for reading.
     pub(super) fn handle_to_sync(&mut self, segment: u32) -> Result<Handle> {
         let path = self.state.segments[segment as usize].name.path();
         let found = self.inner.storage.stat(&path);

@@ -1,5 +1,5 @@
-//! The lease of the write lock. It outlasts a transaction while others follow at once and no other
-//! process waits, as taking the lock costs more than a small write.
+//! The lease of the write lock. The lock is kept after a transaction while others follow at once
+//! and no other process waits, since taking it costs more than a small write.
 
 use std::cell::RefCell;
 use std::io;
@@ -13,28 +13,29 @@ use crate::store::commit::head::{self, Head, Header, SEQ_UNKNOWN};
 use crate::store::view::relocations;
 use crate::store::{process, root_check};
 
-/// Transactions that follow on each other within this time keep the lock between them.
+/// Maximum idle time between transactions for which the lock is kept.
 const IDLE_MAX: Duration = Duration::from_millis(1);
-/// How long the lock is kept while others wait for it.
+/// Maximum time that the lock is kept while other processes wait for it.
 const LEASE_MAX: Duration = Duration::from_millis(6);
-/// How long the lock is kept before it is seen to that it is still the one that others wait for.
+/// Interval at which a process that keeps the lock checks that others still use the same files.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// How long to step back for those who were given a turn: longer than they sleep.
+/// Backoff after the lock was released while others waited. Longer than they sleep between
+/// attempts.
 const BACKOFF: Duration = Duration::from_millis(3);
 
-/// How often the lock is taken once more because it was taken away meanwhile.
+/// Maximum number of times that the lock is taken again because the lock file was removed.
 const RETRIES_MAX: u32 = 100;
 
-/// When the hold was taken and used.
+/// When the lock was taken and used.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LeaseTimes {
     taken: Instant,
     used: Instant,
-    /// When the files of the lock were last seen to be the ones that others use.
+    /// When `LOCK` and `HEAD` were last checked to be the files that others use.
     seen: Instant,
-    /// When the lock was given away while others waited, if it was.
+    /// When the lock was released while others waited, if it was.
     given: Option<Instant>,
-    /// Someone sees to it that the lock is given back.
+    /// Whether the background thread will release the lock.
     is_watched: bool,
 }
 
@@ -52,8 +53,8 @@ impl Default for LeaseTimes {
 }
 
 impl Writer {
-    /// Takes the lock and catches up on what other processes wrote; tells whether tails may have
-    /// come to light that lack nothing but their LF.
+    /// Takes the lock and reads what other processes wrote. Also returns whether there may be last
+    /// lines that lack only their LF.
     pub(super) fn acquire_lease<'s>(
         &mut self,
         inner: &'s Inner,
@@ -62,7 +63,7 @@ impl Writer {
             return Err(process::forked(inner.storage.root()));
         }
         root_check::check(&*inner.storage).inspect_err(|e| {
-            // The handle is bound to the old one for good.
+            // The handle stays bound to the old directory.
             if e.kind() == ErrorKind::Poisoned {
                 self.poisoned = Some(e.clone());
             }
@@ -70,7 +71,7 @@ impl Writer {
         for _ in 0..RETRIES_MAX {
             match self.try_acquire_lease(inner) {
                 Ok(Some(taken)) => return Ok(taken),
-                // Someone took `LOCK` away once more.
+                // The lock file was removed again.
                 Ok(None) => self.lock.release(),
                 Err(e) => {
                     self.lock.release();
@@ -83,7 +84,7 @@ impl Writer {
         Err(Error::new(ErrorKind::Locked, message).with_path(&path))
     }
 
-    /// `None` if the lock that was taken is not the one that others take by now.
+    /// `None` if other processes use another lock file by now.
     fn try_acquire_lease<'s>(
         &mut self,
         inner: &'s Inner,
@@ -95,10 +96,10 @@ impl Writer {
             return Ok(None);
         };
         let mut state = inner.lock_state();
-        // A process that is still noted as the holder died or failed while it wrote.
+        // A process that is still the holder in `HEAD` died or failed while it wrote.
         let intact = found.filter(|header| header.holder == 0 && state.is_sound());
         let mut header = intact.unwrap_or(Header {
-            // Past what anyone saw.
+            // Greater than any count seen before.
             commits: found
                 .map_or_else(head::initial_count, |found| found.commits)
                 .max(state.commits),
@@ -108,7 +109,7 @@ impl Writer {
             settings,
         });
         header.holder = std::process::id();
-        // Another file than before may be an older copy, and count again what others saw.
+        // A new file may be an older copy and reuse counts that others have seen.
         let is_replaced = is_new && self.has_begun;
         if is_replaced {
             header.commits = header.commits.max(state.commits).max(head::initial_count());
@@ -119,14 +120,15 @@ impl Writer {
             header.call_for_a_look();
         }
         if found.is_none_or(|found| found.holder != 0) {
-            // Someone may have taken over what a process that died had yet to count.
+            // Another handle may have applied a rewrite that the dead process had not counted yet.
+            // Skip so many numbers that every handle reads the segments instead.
             let moved = head.moved().map_err(head_io)?;
             let skipped = head.note_moved(moved + 2 * relocations::KEPT);
             skipped.map_err(head_io)?;
         }
         head.write_header(header).map_err(head_io)?;
         if is_new {
-            // Its count may be another one's.
+            // The new file's settings count may be from another store.
             self.settings_count = None;
         }
         if rescan {
@@ -134,7 +136,7 @@ impl Writer {
         } else if header.commits != state.commits {
             state.catch_up(storage, &head, header.commits, true)?;
         }
-        // Where `HEAD` is gone too, the log may have been.
+        // If `HEAD` was removed, the log may have been removed, too: then numbers may be reused.
         if header.last_seq != SEQ_UNKNOWN {
             state.keep_numbers(header.last_seq);
         }
@@ -149,11 +151,11 @@ impl Writer {
         Ok(Some((state, rescan || !self.has_begun)))
     }
 
-    /// Takes the lock; `HEAD` as it is then, and whether it may be another file than before.
+    /// Takes the lock. Returns `HEAD`, and whether it may be another file than before.
     fn lock_with_head(&mut self, inner: &Inner) -> Result<(Head, bool)> {
         let storage = &*inner.storage;
         let head_io = |e| io_error(storage, "read or write HEAD", "HEAD", e);
-        // One that was let go of, by a failure, may have been replaced since.
+        // `HEAD` is closed after a failure. It may have been replaced since.
         let (head, is_new) = match self.head.take() {
             Some(head) => (head, false),
             None => (Head::open_for_writing(storage).map_err(head_io)?, true),
@@ -168,7 +170,7 @@ impl Writer {
             head.share();
             head.request_lock();
             drop(head);
-            // What is caught up on now need not be under the lock. A failure will be met there.
+            // Catch up now, so that less remains to do under the lock. Errors are returned there.
             drop(inner.snapshot());
         };
         self.lock.acquire(storage, inner.lock_timeout, &waiting)?;
@@ -181,9 +183,9 @@ impl Writer {
         Ok((head, true))
     }
 
-    /// Waits for who is noted in `HEAD` as the holder, and makes `HEAD` if it does not read as one.
-    /// Returns what it says, if it says something, and its [`Header::settings`]; `None` if the lock
-    /// is not the one that others take by now.
+    /// Waits for the holder named in `HEAD`. Initializes `HEAD` if it is invalid. Returns its
+    /// header, if it was valid, and its [`Header::settings`]; `None` if other processes use
+    /// another lock file by now.
     fn meet_holder(
         &self,
         inner: &Inner,
@@ -195,8 +197,8 @@ impl Writer {
             Some(header) => header.settings,
             None => head.clear()?,
         };
-        // It died; or someone deleted `LOCK` while it keeps it, and it has yet to see that. It may
-        // also be named in a `HEAD` that was deleted.
+        // The holder died; or `LOCK` was deleted while it held it, and it has not noticed yet. It
+        // may also be named in a deleted `HEAD`.
         let is_old = is_missing && !inner.is_empty();
         if head.is_shared() && (is_old || found.is_some_and(|header| header.holder != 0)) {
             if is_missing {
@@ -218,8 +220,8 @@ impl Writer {
         Ok(Some((found, settings)))
     }
 
-    /// Whether the files of the lock are still the ones that others use, as far as that is not
-    /// known from a moment ago.
+    /// Whether `LOCK` and `HEAD` are still the files that others use. Checked at most once per
+    /// [`CHECK_INTERVAL`].
     fn is_seen(&mut self, inner: &Inner, now: Instant) -> bool {
         if now.duration_since(self.times.seen) < CHECK_INTERVAL {
             return true;
@@ -244,8 +246,8 @@ impl Writer {
         if !follows_at_once
             || is_lock_requested && now.duration_since(self.times.taken) >= LEASE_MAX
         {
-            // A waiting process sleeps: released and taken again at once, the lock would never
-            // seem free.
+            // A waiting process sleeps between attempts. If the lock were taken again at once,
+            // that process would never find it free.
             self.times.given = is_lock_requested.then_some(now);
             return false;
         }
@@ -258,7 +260,7 @@ impl Writer {
         self.times.is_watched
     }
 
-    /// Gives the lock back after all was published.
+    /// Releases the lock after everything was published.
     pub(in crate::store) fn release_lease(&mut self) {
         if let Some(head) = self.head.as_ref().filter(|_| self.lock.is_held()) {
             head.give_away();
@@ -266,9 +268,9 @@ impl Writer {
         self.lock.release();
     }
 
-    /// Gives the lock back if it was not used lately; whether it needs no more watching.
+    /// Releases the lock if it is idle. Returns whether no more checks are needed.
     pub(in crate::store) fn release_if_idle(&mut self) -> bool {
-        // Who does not have the lock any more leaves `HEAD` alone, which may have been cut since.
+        // Without the lock, do not access `HEAD`: the file may have been truncated.
         if self.lock.is_held() {
             let is_lock_requested = self.head.as_ref().is_some_and(Head::is_lock_requested);
             let is_due = self.times.used.elapsed() >= IDLE_MAX
@@ -287,14 +289,15 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if self.process.is_another() {
-            // The lock is the parent's too: unlocked here, it would be lost there.
+            // The lock is shared with the parent process: unlocking it here would unlock it there.
             return;
         }
         self.release_lease();
     }
 }
 
-/// Whether a segment is longer than `HEAD` says: someone had the lock and wrote without noting it.
+/// Whether a segment is longer than `HEAD` says: a process appended under the lock without
+/// publishing.
 fn is_longer(storage: &dyn Storage, head: &Head, state: &State) -> io::Result<bool> {
     for reach in head.reaches()? {
         let id = state.by_name.get(&reach.segment);
@@ -302,10 +305,10 @@ fn is_longer(storage: &dyn Storage, head: &Head, state: &State) -> io::Result<bo
         if known.is_some_and(|known| known.is_sealed) {
             continue;
         }
-        // Where it ends in what is no line, `HEAD` does not count that.
+        // `HEAD` does not count a tail that is not a line.
         let end = known.map_or(reach.end, |known| known.expected_len().max(reach.end));
         let found = storage.stat(&reach.segment.path());
-        // What is gone, or cannot be read, is met by who needs it.
+        // A missing or unreadable segment is reported when it is used.
         if found.is_ok_and(|found| found.len > end) {
             return Ok(true);
         }
@@ -313,7 +316,7 @@ fn is_longer(storage: &dyn Storage, head: &Head, state: &State) -> io::Result<bo
     Ok(false)
 }
 
-/// Lets others take the lock that was given away while they waited for it.
+/// Waits so that the other processes can take the lock that was released for them.
 fn back_off(head: &Head, given: Instant) {
     let is_free = || {
         head.header()
@@ -324,7 +327,8 @@ fn back_off(head: &Head, given: Instant) {
     }
 }
 
-/// The lock and the state under it; tells what [`acquire_lease`](Writer::acquire_lease) tells.
+/// Takes the lock, unless it is still held, and the state. Returns the same as
+/// [`acquire_lease`](Writer::acquire_lease).
 pub(super) fn lease<'s>(
     inner: &'s Inner,
     writer: &mut MutexGuard<'s, Writer>,

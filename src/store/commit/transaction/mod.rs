@@ -1,4 +1,4 @@
-//! A transaction: take the lock, catch up, check, append, publish.
+//! A transaction: takes the lock, catches up, checks the records, appends them, publishes.
 
 mod append_buffer;
 mod close_segment;
@@ -35,46 +35,46 @@ use crate::store::view::parallel_scan::line_end;
 use crate::store::view::state::State;
 use crate::store::{Durability, Inner, Reads};
 
-/// A larger scratch buffer is freed after a transaction.
+/// Maximum capacity of the scratch buffer that is kept between transactions.
 const SCRATCH_BYTES_MAX: usize = 4 << 20;
 
-/// What one handle on a store needs to write.
+/// The state that a handle needs to write to a store.
 #[derive(Debug)]
 pub(in crate::store) struct Writer {
     lock: Lock,
     head: Option<Head>,
-    /// What `HEAD` says while the lock is held.
+    /// The header of `HEAD`, valid while the lock is held.
     header: Header,
     times: LeaseTimes,
-    /// By the segment's place, the latest first.
+    /// Open files for append, with the index of their segment. Most recently used first.
     handles: Vec<(u32, Handle)>,
     /// Maximum number of handles, and of files that wait for a sync in a transaction.
     handles_max: usize,
     recent: RecentLines,
-    /// [`State::generation`] and [`State::moved`] that `recent` and `handles` are of.
+    /// The [`State::generation`] and [`State::moved`] for which `recent` and `handles` are valid.
     known: (u64, Option<u64>),
     poisoned: Option<Error>,
-    /// The write policy of the settings that were read last.
+    /// The write policy of the settings that were last read.
     policy: Arc<WritePolicy>,
-    /// [`Header::settings`] at which they were read under the lock.
+    /// The [`Header::settings`] at which the settings were last read under the lock.
     settings_count: Option<u64>,
-    /// Whether tails that were there when the store was opened were seen to.
+    /// Whether the tails that existed when the store was opened have been completed.
     has_begun: bool,
     scratch: Scratch,
     process: Process,
 }
 
-/// What a transaction gathers. It is kept, empty, for the next one.
+/// Buffers of a transaction. They are cleared and reused by the next one.
 #[derive(Debug, Default)]
 struct Scratch {
     line: Vec<u8>,
     /// Lines that are not written yet.
     runs: AppendBuffer,
-    /// Segments whose handle and length were checked since the transaction began.
+    /// Segments whose handle and length were checked in this transaction.
     checked: Vec<u32>,
-    /// Segments appended to since the transaction began.
+    /// Segments appended to in this transaction.
     appended: Vec<u32>,
-    /// The files to sync, fewer than [`Writer::handles_max`].
+    /// The files to sync. There are fewer than [`Writer::handles_max`] of them.
     dirty: Vec<Handle>,
 }
 
@@ -96,8 +96,8 @@ pub(crate) struct Txn<'s> {
     writer: MutexGuard<'s, Writer>,
     state: RwLockWriteGuard<'s, State>,
     scratch: Scratch,
-    /// The failure after which the transaction can only fail: what it knew of the store, or what
-    /// it had gathered, is gone.
+    /// An earlier failure: the known state of the store, or the buffered lines, were discarded.
+    /// Every further step of the transaction returns it.
     broken: Option<Error>,
     is_committed: bool,
     window: RefCell<Window>,
@@ -124,12 +124,12 @@ impl Writer {
         }
     }
 
-    /// The write that failed, after which there is none.
+    /// The write that failed. After it, the handle writes no more.
     pub(in crate::store) fn failure(&self) -> Option<&Error> {
         self.poisoned.as_ref()
     }
 
-    /// Whether no write failed.
+    /// Returns an error if a write failed.
     pub(in crate::store) fn check_whole(&self) -> Result<()> {
         let failure = self.failure().cloned();
         failure.map_or(Ok(()), |e| Err(Error::poisoned(e)))
@@ -169,14 +169,15 @@ impl<'s> Txn<'s> {
             txn.writer.has_begun = true;
         }
         if let Err(e) = txn.read_settings() {
-            // Nothing is to be written, and nothing is in doubt.
+            // Nothing was written, so end the transaction normally: the next writer need not
+            // rescan.
             txn.commit()?;
             return Err(e);
         }
         Ok(txn)
     }
 
-    /// Ends last lines in which something counts once they have an LF: it holds sequence numbers.
+    /// Appends the missing LF to last lines that hold a record, since these have sequence numbers.
     fn complete_whole_tails(&mut self) -> Result<()> {
         let segments = &self.state.segments;
         let torn: Vec<u32> = (0..segments.len() as u32)
@@ -188,7 +189,7 @@ impl<'s> Txn<'s> {
         self.end_tails(&torn)
     }
 
-    /// Ends the last lines of segments, and reads what they are then.
+    /// Appends the missing LF to the last lines of the segments, and reads these lines.
     fn end_tails(&mut self, segments: &[u32]) -> Result<()> {
         for segment in segments {
             self.end_line(*segment)?;
@@ -199,7 +200,7 @@ impl<'s> Txn<'s> {
         Ok(())
     }
 
-    /// Reads what changed in any segment.
+    /// Reads the changes in all segments.
     fn rescan(&mut self) -> Result<()> {
         let storage = &*self.inner.storage;
         let head = self.writer.head.as_ref();
@@ -212,14 +213,14 @@ impl<'s> Txn<'s> {
         Ok(())
     }
 
-    /// Writes the LF that a segment's last line lacks.
+    /// Appends the missing LF to a segment's last line.
     fn end_line(&mut self, segment: u32) -> Result<()> {
         let handle = self.handle(segment)?;
         let written = append_all(&*handle.named.file, b"\n");
         self.after_append(segment, handle, written)
     }
 
-    /// Adds a line; returns its sequence number. It is in the files once
+    /// Adds a line and returns its sequence number. The line is in the file once
     /// [`commit`](Txn::commit) returns.
     pub(crate) fn push(&mut self, kept: &Redacted, parent_id: Option<Uuid>) -> Result<u64> {
         let record = kept.record();
@@ -240,7 +241,7 @@ impl<'s> Txn<'s> {
         (kind, day): (Kind, Day),
         line: &mut Vec<u8>,
     ) -> Result<u64> {
-        // A rollup names all messages that it counts, and stays below the greatest limit itself.
+        // A rollup lists all messages that it counts, so it has only the format's limit.
         let bytes_max = match kind {
             Kind::Rollups => LINE_BYTES_MAX,
             _ => self.inner.line_bytes_max,
@@ -250,7 +251,7 @@ impl<'s> Txn<'s> {
             line.clear();
             encode(record, parent_id, seq, bytes_max, line)?;
             let segment = self.target(day, kind, line.len() as u64)?;
-            // Lines may have come to light that someone else put there.
+            // `target` may have read lines that another program appended. If so, encode again.
             if self.next_seq()? == seq {
                 break (seq, segment);
             }
@@ -279,24 +280,25 @@ impl<'s> Txn<'s> {
     }
 
     /// # Errors
-    /// Only someone who writes lines by another program can have used up the numbers.
+    /// [`Damaged`](ErrorKind::Damaged) if all sequence numbers are used. Only a line written by
+    /// another program can cause this.
     fn next_seq(&self) -> Result<u64> {
         let next = self.state.max_seq.checked_add(1);
-        // The greatest says in `HEAD` that the last number is not known.
+        // `HEAD` uses the greatest value to say that the last sequence number is unknown.
         next.filter(|seq| *seq < SEQ_UNKNOWN).ok_or_else(|| {
             let message = "a line has the greatest sequence number that there is, so none can follow: take it out";
             Error::new(ErrorKind::Damaged, message).with_path(self.inner.storage.root())
         })
     }
 
-    /// The envelope of a line that this handle wrote lately.
+    /// The envelope of a line that this handle wrote recently.
     pub(crate) fn envelope(&self, kind: Kind, loc: Loc) -> Option<Envelope<'_>> {
         let gathered = self.scratch.runs.bytes_from(loc);
         let bytes = gathered.or_else(|| self.writer.recent.bytes_from(loc))?;
         envelope_of_own(kind, first_line(bytes))
     }
 
-    /// Writes what is gathered: one write for every run of lines to one segment.
+    /// Writes the buffered lines, with one write for each run of lines of the same segment.
     fn flush(&mut self) -> Result<()> {
         let mut runs = std::mem::take(&mut self.scratch.runs);
         let flushed = runs.iter().try_for_each(|run| {
@@ -333,9 +335,9 @@ impl<'s> Txn<'s> {
         self.mark_dirty(handle)
     }
 
-    /// Notes a file to sync. So many are not kept open for it that none could be opened any more:
-    /// then they are handed over, and at level `Disk` synced now, by the very descriptors that they
-    /// were written through.
+    /// Adds a file to those to sync. To limit the number of open files, a full list is passed to
+    /// the sync thread, and at level `Disk` synced here. The sync uses the same descriptors as the
+    /// writes.
     fn mark_dirty(&mut self, handle: Handle) -> Result<()> {
         let file = &handle.named.file;
         let dirty = &mut self.scratch.dirty;
@@ -357,19 +359,19 @@ impl<'s> Txn<'s> {
         synced.map_err(|e| self.poison(e))
     }
 
-    /// The point after all that was written until now.
+    /// The ticket for everything written so far.
     fn ticket(&mut self) -> Ticket {
         self.inner.sync.ticket(self.scratch.dirty.drain(..))
     }
 
-    /// After this, nothing is acknowledged through this handle any more. `HEAD` keeps naming this
-    /// process, which makes the next writer look at everything.
+    /// Fails this and every later write of the handle. `HEAD` keeps this process as the holder, so
+    /// the next writer reads every segment.
     fn poison(&mut self, err: Error) -> Error {
         self.writer.poisoned = Some(err.clone());
         self.give_up(err)
     }
 
-    /// After this, nothing that was pushed is acknowledged.
+    /// Fails the transaction: nothing that was pushed is acknowledged.
     fn give_up(&mut self, err: Error) -> Error {
         self.broken = Some(err.clone());
         self.scratch.runs.clear();
@@ -377,7 +379,7 @@ impl<'s> Txn<'s> {
         err
     }
 
-    /// Has nothing of what was gathered written.
+    /// Fails the transaction if it has buffered lines, so that none of them is written.
     pub(crate) fn abandon(&mut self, err: Error) -> Error {
         if self.scratch.runs.is_empty() {
             return err;
@@ -385,16 +387,18 @@ impl<'s> Txn<'s> {
         self.give_up(err)
     }
 
-    /// Whether the transaction can go on.
+    /// Returns the failure after which the transaction cannot continue, if any.
     pub(crate) fn check_whole(&self) -> Result<()> {
         self.broken.as_ref().map_or(Ok(()), |e| Err(e.clone()))
     }
 
-    /// Ends the hold of the lock: writes what was pushed and tells the other processes. What
-    /// comes back is to be waited for where `Disk` level is asked for.
+    /// Writes the pushed lines, publishes them to other processes and ends this use of the lock.
+    /// At level `Disk`, the caller waits for the returned ticket before it acknowledges the
+    /// records.
     ///
     /// # Errors
-    /// Nothing that was pushed is acknowledged, whatever [`push`](Txn::push) returned.
+    /// If it fails, nothing that was pushed is acknowledged, although [`push`](Txn::push) returned
+    /// a sequence number.
     pub(crate) fn commit(mut self) -> Result<Ticket> {
         self.check_whole()?;
         self.flush()?;
@@ -417,12 +421,12 @@ impl<'s> Txn<'s> {
         Ok(self.ticket())
     }
 
-    /// Tells the other processes what was appended.
+    /// Publishes in `HEAD` what was appended.
     fn publish(&self, header: &mut Header, is_kept: bool) -> io::Result<()> {
         let Some(head) = &self.writer.head else {
             return Ok(());
         };
-        // Where memory is shared, that is noted once all is published, as the lock is given away.
+        // With shared memory, the holder is cleared later, when the lock is released.
         if !is_kept && !head.is_shared() {
             header.holder = 0;
         }
@@ -436,8 +440,8 @@ impl<'s> Txn<'s> {
         head.publish(header, reaches)
     }
 
-    /// Lets the [`commit`](Txn::commit) of a fact that the log already holds wait for its line
-    /// too, which another process may have written at `Process` level.
+    /// Makes [`commit`](Txn::commit) also wait until an existing line is synced. Used if the
+    /// record is in the log already, since another process may have written it at level `Process`.
     pub(crate) fn confirm(&mut self, loc: Loc) -> Result<()> {
         if self.inner.durability == Durability::Process {
             return Ok(());
@@ -467,7 +471,7 @@ impl Reads for Txn<'_> {
         self.inner.hasher
     }
 
-    /// Also one that this transaction has only gathered yet.
+    /// Also finds a line that this transaction has not written yet.
     fn read(&self, kind: Kind, loc: Loc) -> Result<Decoded> {
         match self.scratch.runs.bytes_from(loc) {
             Some(rest) => self.inner.decode(&self.state, kind, loc, first_line(rest)),
@@ -478,12 +482,12 @@ impl Reads for Txn<'_> {
 
 impl Drop for Txn<'_> {
     fn drop(&mut self) {
-        // What was pushed and not committed is in the index, and in no file.
+        // Lines that were pushed but not committed are in the index but in no file.
         if !self.scratch.runs.is_empty() {
             self.state.forget();
         }
         if !self.is_committed {
-            // `HEAD` keeps naming this process, so that the next writer looks at everything.
+            // `HEAD` keeps this process as the holder, so the next writer reads every segment.
             self.writer.lock.release();
         }
         self.scratch.clear();
@@ -491,7 +495,7 @@ impl Drop for Txn<'_> {
     }
 }
 
-/// What precedes the first LF.
+/// The bytes before the first LF.
 fn first_line(bytes: &[u8]) -> &[u8] {
     let end = memchr::memchr(b'\n', bytes).unwrap_or(bytes.len());
     bytes.get(..end).unwrap_or_default()

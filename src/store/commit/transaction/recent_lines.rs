@@ -1,18 +1,18 @@
-//! The call lines that this handle wrote last. An outcome mostly follows soon on its request, and
-//! is checked against it here instead of in the file.
+//! The last tool call lines that this handle wrote. An outcome usually follows soon after its
+//! request, and is checked against it here instead of in the file.
 
 use crate::index::Loc;
 
-/// Segments whose last bytes are kept.
+/// Maximum number of segments whose last bytes are kept.
 const PARTS_MAX: usize = 4;
-/// Bytes kept of each, give or take half.
+/// Maximum number of bytes kept of each segment. At least about half of it is kept.
 const PART_BYTES: usize = 128 << 10;
 
 /// The last bytes of a segment.
 #[derive(Debug)]
 struct Part {
     segment: u32,
-    /// Where in the file `bytes` starts.
+    /// The offset of `bytes` in the file.
     offset: u64,
     bytes: Vec<u8>,
 }
@@ -23,12 +23,12 @@ impl Part {
     }
 }
 
-/// Parts, the one that was added to last at the end.
+/// Parts, the most recently appended one last.
 #[derive(Debug, Default)]
 pub(super) struct RecentLines(Vec<Part>);
 
 impl RecentLines {
-    /// Notes bytes that were appended to a segment at an offset.
+    /// Adds bytes that were appended to a segment at this offset.
     pub(super) fn push(&mut self, segment: u32, offset: u64, bytes: &[u8]) {
         let known = self.0.iter().position(|part| part.segment == segment);
         let mut part = match known {
@@ -44,7 +44,7 @@ impl RecentLines {
             part.bytes.clear();
             (part.segment, part.offset) = (segment, offset);
         }
-        // A cut may go through a line: who asks for it finds nothing.
+        // The first line may be cut off. It is not found then.
         let kept = &bytes[bytes.len().saturating_sub(PART_BYTES)..];
         let excess = (part.bytes.len() + kept.len()).saturating_sub(PART_BYTES);
         if excess > 0 {
@@ -56,7 +56,7 @@ impl RecentLines {
         self.0.push(part);
     }
 
-    /// The bytes from a line's start on, if the line is here.
+    /// The bytes from the start of a line on, if the line is here.
     pub(super) fn bytes_from(&self, loc: Loc) -> Option<&[u8]> {
         let part = self
             .0
@@ -91,7 +91,7 @@ mod tests {
             let segment = (random >> 33) as u32 % (PARTS_MAX as u32 + 2);
             let end = &mut ends[segment as usize];
             if round % 97 == 0 {
-                // Someone else wrote in between.
+                // Another process appended in between.
                 *end += 13;
             }
             let longest = if round % 301 == 0 {

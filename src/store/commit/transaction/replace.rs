@@ -8,10 +8,10 @@ use crate::store::maintain::removals::NumberWatermarks;
 use crate::store::view::relocations::Relocations;
 
 impl Txn<'_> {
-    /// Gives the new file its name, or takes theirs from those of which nothing is left, and ends
-    /// the hold of the lock; `false`, and nothing done, if they are not what they were. Everyone
-    /// moves over once the lock is free, this handle too. The other files of several that became
-    /// one are the caller's to remove, once the new name survives the machine.
+    /// Renames the new file, or removes the old ones if no lines are left, publishes that and
+    /// releases the lock. Returns `false`, and does nothing, if the old files changed. All
+    /// handles, including this one, update their state when they next read. If several files were
+    /// joined, the caller removes the others once the new name is synced.
     pub(in crate::store) fn replace(
         mut self,
         relocations: &Relocations,
@@ -34,7 +34,7 @@ impl Txn<'_> {
         let head = self.writer.head.as_ref();
         let before = head.map_or(Ok(0), Head::moved);
         let number = before.map_err(|e| io("HEAD", e))? + 1;
-        // Without the note, others read anew what changed.
+        // If this fails, other handles read the changed segments again.
         let _ = relocations.write(storage, number);
         match &relocations.to {
             Some(new) => {
@@ -72,7 +72,7 @@ impl Txn<'_> {
         })
     }
 
-    /// The greatest numbers that were given by now.
+    /// The greatest numbers assigned so far.
     pub(in crate::store) fn number_watermarks(&self) -> NumberWatermarks {
         NumberWatermarks::of(&self.state.index, self.state.max_seq)
     }

@@ -11,7 +11,7 @@ use crate::store::manifest::Manifest;
 use crate::store::{Inner, Settings};
 
 impl<'s> Txn<'s> {
-    /// Reads the settings, if they may have been changed since this handle did.
+    /// Reads the settings, if they may have changed since this handle last did.
     pub(super) fn read_settings(&mut self) -> Result<()> {
         let writer = &mut *self.writer;
         let shared = writer.head.as_ref().and_then(Head::shared_settings);
@@ -24,7 +24,7 @@ impl<'s> Txn<'s> {
         Ok(())
     }
 
-    /// Reads the settings, also where nothing says that they were changed.
+    /// Reads the settings, even if there is no sign of a change.
     pub(in crate::store) fn reload_settings(&mut self) -> Result<Settings> {
         self.writer.settings_count = None;
         self.read_settings()?;
@@ -35,12 +35,12 @@ impl<'s> Txn<'s> {
         self.inner
     }
 
-    /// The policy that records must have passed to be written now.
+    /// The policy that applies to records written now.
     pub(in crate::store) fn policy(&self) -> &Arc<WritePolicy> {
         &self.writer.policy
     }
 
-    /// Replaces the settings in the manifest; returns them.
+    /// Changes the settings in the manifest and returns them.
     pub(in crate::store) fn change_settings(
         &mut self,
         change: impl FnOnce(&mut Settings),
@@ -55,17 +55,18 @@ impl<'s> Txn<'s> {
         Ok(settings)
     }
 
-    /// Notes in the manifest under which key user ids are hashed from now on.
+    /// Records in the manifest the key under which user ids are hashed from now on.
     pub(in crate::store) fn note_user_id_key(&mut self, fingerprint: Option<String>) -> Result<()> {
         let mut manifest = self.inner.policies.manifest()?;
         manifest.key_fingerprint = fingerprint;
         self.replace_manifest(&manifest)
     }
 
-    /// Replaces the manifest, and lets everyone read it.
+    /// Replaces the manifest, and makes every process read it.
     fn replace_manifest(&mut self, manifest: &Manifest) -> Result<()> {
-        // Before, as who has the lock next reads it: should this process die now, nothing was
-        // changed, and after it everyone knows. And after, for those who read without the lock.
+        // Increment the count before the write: if this process dies in between, the next holder
+        // of the lock reads the manifest again in any case. Increment it again afterwards, for
+        // processes that read without the lock.
         self.call_for_settings()?;
         manifest.write(&*self.inner.storage)?;
         self.call_for_settings()?;

@@ -1,4 +1,4 @@
-//! Finds or creates the segment that takes a line, and opens its file.
+//! Finds or creates the segment to append a line to, and opens its file.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::store::maintain::seal::SealLog;
 use crate::store::manifest;
 
 impl Writer {
-    /// The open handle of a segment, if it is open; it is the first to be found from then on.
+    /// The open handle of a segment, if it is open. Moves it to the front of the list.
     fn open_handle(&mut self, segment: u32) -> Option<&Handle> {
         let place = self.handles.iter().position(|(id, _)| *id == segment)?;
         if place > 0 {
@@ -28,7 +28,7 @@ impl Writer {
 }
 
 impl Txn<'_> {
-    /// The segment that takes a line of `len` bytes, checked and open. It ends with an LF.
+    /// The segment to append a line of `len` bytes to, checked and open. Its last byte is an LF.
     pub(super) fn target(&mut self, day: Day, kind: Kind, len: u64) -> Result<u32> {
         const LOOKS_MAX: u32 = 3;
         for _ in 0..LOOKS_MAX {
@@ -53,7 +53,7 @@ impl Txn<'_> {
                     if segment.tail.is_none() {
                         return Ok(active);
                     }
-                    // A torn line, of a process that died: ended, it stays by itself.
+                    // A torn line of a process that died: terminate it, so that it stays separate.
                     self.flush()?;
                     let ended = self.end_tails(&[active]);
                     ended.map_err(|e| self.give_up(e))?;
@@ -68,7 +68,7 @@ impl Txn<'_> {
                     return Ok(next);
                 }
             }
-            // Someone else changed it: what is gathered goes out first.
+            // Another program changed the segment: write the buffered lines before the rescan.
             self.flush()?;
             if let Err(e) = self
                 .rescan_after_failure()
@@ -82,13 +82,13 @@ impl Txn<'_> {
         Err(Error::new(ErrorKind::Damaged, message).with_path(&path))
     }
 
-    /// Whether a segment is still the file, and has the length, that this handle knows; notes
-    /// whether it is sealed. It is open then, but for a sealed one.
+    /// Whether a segment is still the file, and has the length, that this handle knows. Updates
+    /// whether it is sealed. If it is not, it is open afterwards.
     pub(super) fn is_as_known(&mut self, segment: u32) -> Result<bool> {
         if self.scratch.checked.contains(&segment) {
             return Ok(true);
         }
-        // By its name: the directory may have been moved away, with the open file in it.
+        // By name: the directory may have been moved away together with the open file.
         let open = self
             .writer
             .open_handle(segment)
@@ -100,7 +100,7 @@ impl Txn<'_> {
         };
         let known = &mut self.state.segments[segment as usize];
         if found.identity != known.identity || found.len != known.expected_len() {
-            // It may not even be a file that can be opened.
+            // Do not open it: it may not even be a regular file.
             return Ok(false);
         }
         known.is_sealed = found.is_read_only;
@@ -115,9 +115,9 @@ impl Txn<'_> {
         Ok(is_as_known)
     }
 
-    /// Fails if others lock another file by now, of what may be another store, whose numbers and
-    /// settings this transaction does not know: where files are not what they were, the lock may not
-    /// be either. Asked once a file is open, so that it is one that the lock covers.
+    /// Fails if other processes lock another file by now. That may be of another store, whose
+    /// sequence numbers and settings this transaction does not know. Call it after opening a file,
+    /// so that the check covers that file.
     fn check_lock(&self) -> Result<()> {
         let storage = &*self.inner.storage;
         let path = full_path(storage, "LOCK");
@@ -125,7 +125,8 @@ impl Txn<'_> {
         if is_current.map_err(|e| Error::io("look at the lock", &path, e))? {
             return Ok(());
         }
-        // Someone deleted it, and this store is still there: others wait until this is seen.
+        // `LOCK` was deleted, but the store is the same. Other processes wait until the holder
+        // notices.
         let found = manifest::read(storage)?;
         if found.is_some_and(|found| {
             found.store_id == self.inner.store_id && self.policy().is_from(&found)
@@ -136,8 +137,8 @@ impl Txn<'_> {
         Err(Error::new(ErrorKind::Locked, message).with_path(&path))
     }
 
-    /// Reads what changed in any segment by other hands than a writer's, and lets the other
-    /// processes do the same.
+    /// Reads changes in all segments that were made by other programs, and makes the other
+    /// processes rescan, too.
     pub(in crate::store) fn rescan_after_failure(&mut self) -> Result<()> {
         self.check_lock()?;
         self.writer.handles.clear();
@@ -147,20 +148,20 @@ impl Txn<'_> {
         self.rescan()
     }
 
-    /// The greatest sequence number that any line can have.
+    /// The greatest known sequence number.
     pub(in crate::store) fn max_seq(&self) -> u64 {
         self.state.max_seq
     }
 
-    /// Every segment that there is.
+    /// All existing segments.
     pub(in crate::store) fn segments(&self) -> Vec<SegmentName> {
         let present = self.state.present_in_order();
         present.map(|(_, segment)| segment.name).collect()
     }
 
-    /// Makes a segment, under the first name from this one on that nothing else has.
+    /// Creates a segment, under the first free name from this one on.
     fn create_from(&mut self, mut name: SegmentName) -> Result<u32> {
-        // A seal is of one segment for good, also where nothing tells any more that it was removed.
+        // A sealed segment's name is never reused, even if no record of its removal is left.
         if let Some(last) = SealLog::last_number(&*self.inner.storage, name.day, name.kind) {
             name.number = name.number.max(last.saturating_add(1));
         }
@@ -178,7 +179,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Whether a name is that of something that is no file.
+    /// Whether something other than a file has this name.
     fn is_taken(&self, name: SegmentName) -> bool {
         let file_name = name.file_name();
         let entries = self.inner.storage.read_dir(&name.day.to_string());
@@ -207,7 +208,7 @@ impl Txn<'_> {
         let opened = Named::open(&*self.inner.storage, &path, Access::Append);
         let named = opened.map_err(|e| self.io("open", segment, e))?;
         self.check_lock()?;
-        // The process that made the file may not have synced the directory.
+        // The process that created the file may not have synced the directory.
         let day = self.state.segments[segment as usize].name.day;
         self.inner.sync.mark_dir(&day.to_string());
         self.inner.sync.mark_dir("");

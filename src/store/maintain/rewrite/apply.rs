@@ -1,4 +1,4 @@
-//! Applies a planned rewrite: notes the removal, then puts the new file in place of the old ones.
+//! Applies a planned rewrite: records the removal, then replaces the old files with the new one.
 
 use std::io;
 use std::sync::Arc;
@@ -19,12 +19,13 @@ use crate::store::maintain::removals::{self, Anchor, Removal, RemovalReason};
 use crate::store::view::relocations::{NewFile, RelocatedFile, Relocations};
 use crate::store::{Inner, SealLog};
 
-/// Bytes to copy at a time.
+/// Number of bytes to copy at a time.
 const COPY_BYTES: usize = 1 << 20;
 
 impl Inner {
-    /// Puts what stays in the place of what was cut, by the last one's name, and notes what went;
-    /// `false`, and nothing done, if the segments are not sealed or changed meanwhile.
+    /// Replaces the planned segments with one with the remaining lines, under the name of the last
+    /// segment, and records the removal. Returns `false` and changes nothing if the segments are
+    /// not sealed or changed meanwhile.
     pub(crate) fn apply(
         &self,
         plan: &RewritePlan,
@@ -68,7 +69,7 @@ impl Inner {
         }
         let dir = plan.day.to_string();
         storage.sync_dir(&dir).map_err(io)?;
-        // Their lines stand in the new file by now, also after a power cut.
+        // At this point the new file survives a power cut, so the other files can be removed.
         for (file, _) in &plan.files {
             if to.is_some() && file.name != target {
                 remove_if_there(storage, &file.name.path()).map_err(io)?;
@@ -81,8 +82,8 @@ impl Inner {
         Ok(true)
     }
 
-    /// Whether the segments hold what one of their seals says. Others would be vouched for by the
-    /// new seal, whoever changed them: that is for a person to do.
+    /// Whether each segment matches one of its seals. The new seal must not confirm a segment that
+    /// someone changed: a person has to decide about that.
     fn is_as_sealed(&self, plan: &RewritePlan, reason: RemovalReason) -> Result<bool> {
         let storage = &*self.storage;
         let log = self.current_seals()?;
@@ -125,8 +126,8 @@ impl Inner {
         Ok(false)
     }
 
-    /// Notes what goes and seals what takes its place, so that both are on disk before anything
-    /// changes; `false`, and nothing noted, if not all of it is sealed.
+    /// Records the removal and seals the new contents, and syncs both, before anything is changed.
+    /// Returns `false`, and records nothing, if a segment is not sealed.
     fn note(
         &self,
         plan: &RewritePlan,
@@ -180,8 +181,8 @@ impl Inner {
         Ok(true)
     }
 
-    /// Removes a day's directory if it has no segments any more; its seals are kept with what was
-    /// removed.
+    /// Removes a day's directory if it has no segments any more. Its seals are kept in
+    /// `removals.jsonl`.
     fn leave_day(&self, day: Day, reason: RemovalReason) -> Result<()> {
         let storage = &*self.storage;
         let dir = day.to_string();
@@ -209,7 +210,7 @@ impl Inner {
         }
         txn.commit()?;
         sync_removals(storage, file)?;
-        // Someone may be about to write a late fact there, or to seal one.
+        // Another process may have just written a late record there, or sealed a segment.
         let txn = self.begin()?;
         log.refresh(storage)?;
         if is_left()? && log.only_in(&seals).next().is_none() {
@@ -222,9 +223,9 @@ impl Inner {
 }
 
 impl RewritePlan {
-    /// Writes what stays to a file of its own, which survives the machine once it has a name that
-    /// does, and no one writes any more; its identity, and what it holds under the name that it
-    /// will have.
+    /// Writes the remaining lines to a temporary file, makes it read-only and syncs it. The caller
+    /// renames it and syncs the directory. Returns its identity and its contents, for the seal
+    /// under `name`.
     fn write(
         &self,
         storage: &dyn Storage,
@@ -249,14 +250,14 @@ impl RewritePlan {
             }
         }
         storage.set_read_only(path)?;
-        // By a handle that was opened to read, which makes the mode survive as well.
+        // A handle opened for reading also syncs the mode.
         storage.open(path, Access::Read)?.sync()?;
         let contents = Sealer::of_file(&*out, name)?;
         Ok((out.stat()?.identity, contents))
     }
 }
 
-/// A seal as it stands in its line.
+/// A seal in the format of its line.
 fn raw(seal: &Seal) -> Box<RawValue> {
     RawValue::from_string(seal.to_line()).unwrap_or_default()
 }

@@ -1,7 +1,8 @@
-//! Rewrites segments that take no more lines: leaves lines out, or joins several segments into one.
+//! Rewrites segments that are no longer appended to: removes lines, or joins several segments into
+//! one.
 //!
-//! Reading and writing happen without the lock. Under it files are renamed, and handles that know
-//! them relocate their index entries.
+//! Reading and writing happen without the lock. Under the lock, files are renamed. Handles that
+//! know the files relocate their index entries.
 
 mod apply;
 mod plan;
@@ -21,18 +22,18 @@ use crate::store::Inner;
 /// Segments, each with its length, by day and kind.
 pub(crate) type Settled = BTreeMap<(Day, Kind), Vec<(SegmentName, u64)>>;
 
-/// What goes with the lines.
+/// Information that is recorded together with removed lines.
 #[derive(Debug, Default)]
 pub(crate) struct Dependents {
-    /// Conversations that go, and how many messages each had when that was judged.
+    /// The conversations to remove, with their number of messages when that was decided.
     pub ended: Vec<(KeyHash, u64)>,
-    /// The last thoughts that go of each chain.
+    /// The last removed thought of each chain.
     pub anchors: Vec<Anchor>,
 }
 
 impl Inner {
-    /// The segments of each day and kind that nothing is appended to any more: their days are
-    /// before this one, or others of their day and kind follow. Each with its length.
+    /// The segments of each day and kind that are no longer appended to, each with its length:
+    /// their day is before `today`, or a later segment of the same day and kind exists.
     pub(crate) fn settled(&self, today: Day) -> Result<Settled> {
         let view = self.snapshot()?;
         let mut settled: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -47,7 +48,7 @@ impl Inner {
         Ok(settled)
     }
 
-    /// How long the segments of each day and kind are that count towards the store's size.
+    /// Size of the segments that count towards the size limit, by day and kind, in bytes.
     pub(crate) fn capped_bytes(&self) -> Result<BTreeMap<(Day, Kind), u64>> {
         let view = self.snapshot()?;
         let mut bytes = BTreeMap::new();
@@ -60,7 +61,7 @@ impl Inner {
         Ok(bytes)
     }
 
-    /// Every segment that there is.
+    /// All existing segments.
     pub(crate) fn segments(&self) -> Result<Vec<SegmentName>> {
         let view = self.snapshot()?;
         Ok(view.state.present().map(|segment| segment.name).collect())
@@ -101,8 +102,8 @@ mod tests {
         store.inner().lock_state().generation
     }
 
-    /// Handles that were open meanwhile read nothing again: not the one that rewrites, not one
-    /// that hears of each rewrite, nor one that hears of many at once.
+    /// Open handles do not read segments again after a rewrite: neither the one that rewrites, nor
+    /// one that sees each rewrite, nor one that sees many at once.
     #[test]
     fn who_knows_the_segments_moves_over_by_the_notes() {
         let memory = Memory::new();
@@ -154,7 +155,7 @@ mod tests {
             [&writer, &store, &awake, &asleep].map(generation),
             generations
         );
-        // Without its note, who missed a rewrite reads what there is.
+        // Without the relocations, a handle that missed a rewrite reads the segments again.
         for note in memory.read_dir("cache/moves").unwrap() {
             memory
                 .remove_file(&format!("cache/moves/{}", note.name))

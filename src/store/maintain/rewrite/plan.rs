@@ -1,4 +1,4 @@
-//! Plans a rewrite: reads segments and sorts their lines into those that stay and those that go.
+//! Plans a rewrite: reads segments and decides which lines stay and which are removed.
 
 use std::sync::Arc;
 
@@ -17,31 +17,31 @@ const BATCH_LINES: usize = 500;
 /// Maximum bytes of lines to judge under one snapshot.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// A line of a segment, or what stands for one.
+/// A line of a segment, possibly one that is too long to be read.
 pub(crate) struct Candidate<'a> {
-    /// Without LF; empty where the line is too long to be read.
+    /// Without LF. Empty if the line is too long to be read.
     pub bytes: &'a [u8],
-    /// What the index knows of it; `None` if it holds no record.
+    /// The line's index entry; `None` if it holds no record.
     pub entry: Option<Entry>,
 }
 
 /// Whether a line stays in the log.
 pub(crate) type KeepsLine<'j> = dyn FnMut(&Snapshot<'_>, &Candidate<'_>) -> Result<bool> + 'j;
 
-/// Segments of one day and kind, sorted into what stays and what goes.
+/// The lines of segments of one day and kind that stay, and those that are removed.
 pub(crate) struct RewritePlan {
     pub(super) day: Day,
     pub(super) files: Vec<(RelocatedFile, Arc<dyn StorageFile>)>,
     pub(super) pieces: Vec<Piece>,
-    /// What goes, of each file.
+    /// What is removed, by file.
     gone: Vec<Gone>,
-    /// The last sequence number of what stays.
+    /// The last sequence number of the lines that stay.
     pub(super) last_seq: u64,
-    /// How the last line ends that stays.
+    /// The last bytes of the last line that stays.
     pub(super) last: Option<LineEnd>,
 }
 
-/// What goes of a segment.
+/// The lines removed from one segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gone {
     pub lines: u64,
@@ -71,7 +71,7 @@ impl Gone {
 }
 
 impl RewritePlan {
-    /// What goes, of all files.
+    /// What is removed, by segment.
     pub(crate) fn gone(&self) -> impl Iterator<Item = (SegmentName, Gone)> {
         let names = self.files.iter().map(|(file, _)| file.name);
         let gone = names.zip(self.gone.iter().copied());
@@ -96,7 +96,8 @@ impl RewritePlan {
 }
 
 impl Inner {
-    /// Calls `sink` for every line of a segment, also a last one without LF; for none if it is gone.
+    /// Calls `sink` for every line of a segment, including a last one without LF. Does nothing if
+    /// the segment is gone.
     pub(crate) fn each_line(&self, name: SegmentName, sink: &mut dyn FnMut(&[u8])) -> Result<()> {
         let path = name.path();
         let storage = &*self.storage;
@@ -120,8 +121,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Reads segments of one day and kind, in the order of their numbers, and has each line
-    /// judged. `None` if one of them is not there any more, or has no LF at its end.
+    /// Reads segments of one day and kind, in the order of their numbers, and judges each line.
+    /// `None` if one of them is gone or lacks its last LF.
     pub(crate) fn plan_rewrite(
         &self,
         names: &[SegmentName],
@@ -155,7 +156,7 @@ impl Inner {
                 return Ok(None);
             };
             let stat = file.stat().map_err(io)?;
-            // What it holds beyond that, the index could not tell the place of.
+            // The index cannot address lines past that offset.
             if stat.len >= u64::from(u32::MAX) {
                 return Ok(None);
             }
@@ -176,7 +177,7 @@ impl Inner {
         Ok(Some(plan))
     }
 
-    /// Judges the lines of one segment; where they end.
+    /// Judges the lines of one segment. Returns the offset at which they end.
     fn judge_all(
         &self,
         plan: &mut RewritePlan,
@@ -213,11 +214,11 @@ impl Inner {
     }
 }
 
-/// Lines that are judged together.
+/// Lines judged under one snapshot.
 struct Batch {
-    /// The file's place in [`RewritePlan::files`].
+    /// The file's index in [`RewritePlan::files`].
     number: u32,
-    /// The segment's place in the state.
+    /// The segment's index in the state.
     place: u32,
     bytes: Vec<u8>,
     lines: Vec<BatchLine>,
@@ -225,9 +226,9 @@ struct Batch {
 
 struct BatchLine {
     start: u64,
-    /// With its LF.
+    /// Including the LF.
     len: u64,
-    /// Of its bytes, in those of the batch.
+    /// The range of its bytes in those of the batch.
     range: std::ops::Range<usize>,
     entry: Option<Entry>,
 }
@@ -245,7 +246,7 @@ impl Batch {
         );
         found.facts(kind, &mut |fact: Fact<'_>| {
             let offset = fact.offset as u32;
-            // Of a damaged line there may be several.
+            // A damaged line may contain several records.
             if !is_damaged {
                 entry = Some(
                     inner
@@ -284,7 +285,7 @@ impl Batch {
             if judge(&view, &candidate)? {
                 plan.keep(self.number, line.start, line.len);
                 plan.last = line_end(candidate.bytes);
-                // What is not as it was written need not have the number that it tells.
+                // The sequence number of an altered line is not reliable.
                 let intact = candidate.entry.filter(|entry| !entry.is_altered);
                 let seq = intact.map_or(last_known, |entry| entry.seq.min(last_known));
                 plan.last_seq = plan.last_seq.max(seq);

@@ -1,5 +1,5 @@
 //! Completes interrupted rewrites: removes files whose lines are elsewhere, and seals again the
-//! segments that were to be rewritten and were not.
+//! segments whose rewrite was not done.
 
 use std::collections::HashSet;
 use std::io;
@@ -12,8 +12,9 @@ use crate::storage::{Access, Storage, if_there, io_error, remove_if_there};
 use crate::store::{Inner, SealLog};
 
 impl Inner {
-    /// Removes files that were written in part, and segments that were joined to another one; and
-    /// has every other sealed segment have a seal that counts. No one else rewrites meanwhile.
+    /// Removes partly written files, and segments whose lines were joined to another one. Seals
+    /// every other sealed segment again that does not match its current seal. The caller must
+    /// prevent other rewrites meanwhile.
     pub(crate) fn complete_rewrites(&self) -> Result<()> {
         self.discard_leftovers(&self.other_files()?.leftovers)?;
         let storage = &*self.storage;
@@ -36,7 +37,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Removes a segment whose lines all stand in another one.
+    /// Removes a segment whose lines are all in another one.
     fn leave_to_other(&self, name: SegmentName) -> Result<()> {
         let storage = &*self.storage;
         let (path, dir) = (name.path(), name.day.to_string());
@@ -49,7 +50,8 @@ impl Inner {
         storage.sync_dir(&dir).map_err(io)
     }
 
-    /// Seals a segment as it was sealed before, in the place of the seal of what it was to become.
+    /// Seals a segment again in its present state, replacing the seal of the rewrite that was not
+    /// done.
     fn seal_anew(&self, log: &mut SealLog, name: SegmentName, own: &Seal) -> Result<()> {
         let storage = &*self.storage;
         let txn = self.begin()?;
@@ -68,8 +70,8 @@ impl Inner {
     }
 }
 
-/// The seal that a closed segment is as, if that is not the one that counts: whoever rewrote or
-/// removed it was interrupted. Not of one that was to be erased: who asked for that, asks again.
+/// The seal that a closed segment matches, if that is not the current one: its rewrite or removal
+/// was interrupted. `None` for an interrupted erasure, which must be requested again.
 fn is_not_sealed_as_last(
     storage: &dyn Storage,
     log: &SealLog,
@@ -80,7 +82,7 @@ fn is_not_sealed_as_last(
         return Ok(None);
     };
     let last = log.last_of(name);
-    // One of another length is what counts, or was changed by other hands.
+    // A segment of another length is the current one, or was changed by another program.
     let as_long = |seal: &&Seal| seal.bytes == stat.len;
     let is_as_said = last.is_some_and(|last| as_long(&last));
     if !stat.is_read_only || is_as_said || log.is_erased(name) {
@@ -97,17 +99,17 @@ fn is_not_sealed_as_last(
     Ok(seals.find(|seal| seal.sha256 == sha256).cloned())
 }
 
-/// What became of a join.
+/// The outcome of an interrupted join.
 enum Join {
-    /// All stands in the other segment.
+    /// All lines are in the other segment.
     Done,
-    /// None does.
+    /// None of the lines is.
     Undone,
-    /// The other one was changed since, and some does.
+    /// Some are: the other segment was changed since.
     Unclear,
 }
 
-/// Whether a segment's lines stand in the one of this seal, to which they were to be joined.
+/// Whether a segment's lines are in the segment of this seal, to which they were to be joined.
 fn join(storage: &dyn Storage, name: SegmentName, by: &Seal) -> io::Result<Join> {
     let Some(into) = SealLog::segment_of(by) else {
         return Ok(Join::Unclear);
@@ -127,7 +129,7 @@ fn join(storage: &dyn Storage, name: SegmentName, by: &Seal) -> io::Result<Join>
     })
 }
 
-/// The sequence numbers that a segment's lines tell.
+/// The sequence numbers in a segment's lines.
 fn seqs(storage: &dyn Storage, name: SegmentName) -> io::Result<HashSet<u64>> {
     let mut seqs = HashSet::new();
     let file = storage.open(&name.path(), Access::Read)?;

@@ -19,9 +19,9 @@ impl Store {
     /// milliseconds. A sealed segment is read-only, and its day's `seals.jsonl` has a line with its
     /// hashes. Returns the new seals.
     ///
-    /// Any process may do this at any time. Writers wait for at most two short transactions a
-    /// segment, as reading, hashing and fsync happen without the lock. Seals that an earlier call
-    /// left incomplete are completed.
+    /// Any process may do this at any time. For each segment, writers wait for at most two short
+    /// transactions, as reading, hashing and fsync happen without the lock. Seals that an earlier
+    /// call left incomplete are completed.
     ///
     /// ```
     /// # use decklog::{Store, Timestamp};
@@ -39,12 +39,13 @@ impl Store {
     /// # Errors
     /// [`Io`](ErrorKind::Io), [`Locked`](ErrorKind::Locked),
     /// [`ReadOnly`](ErrorKind::ReadOnly); [`InvalidInput`](ErrorKind::InvalidInput) if the time is
-    /// outside 1970 to 9999. What was sealed until then stays sealed.
+    /// outside 1970 to 9999. Segments sealed before the error stay sealed.
     pub fn seal(&self, now_ms: i64) -> Result<Vec<Seal>> {
         self.seal_before(Day::of(now_ms)?, now_ms, &|| false)
     }
 
-    /// Seals what is full, or of a day before this one; stops after a segment once `is_over`.
+    /// Seals segments that are full or of a day before `today`. Stops after a segment once
+    /// `is_over`.
     pub(crate) fn seal_before(
         &self,
         today: Day,
@@ -91,7 +92,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Lifecycle`](ErrorKind::Lifecycle) if the segment is not sealed yet;
-    /// [`Damaged`](ErrorKind::Damaged) if it is not as it was sealed.
+    /// [`Damaged`](ErrorKind::Damaged) if it does not match its seal.
     pub fn prove(&self, key: &Key) -> Result<Option<Proof>> {
         let inner = self.inner();
         let Some((name, offset)) = inner.with_snapshot(|view| place_of(view, key))? else {
@@ -114,7 +115,7 @@ impl Store {
     }
 }
 
-/// Where the last line stands that asserts a record.
+/// The position of the last line that asserts a record.
 fn place_of(view: &Snapshot<'_>, key: &Key) -> Result<Option<(SegmentName, u64)>> {
     let (kind, parts) = (key.kind(), key.parts());
     let Some((_, row)) = view.find(kind, parts.each_ref().map(String::as_str)) else {
@@ -133,26 +134,28 @@ fn place_of(view: &Snapshot<'_>, key: &Key) -> Result<Option<(SegmentName, u64)>
 }
 
 impl Inner {
-    /// The seal log of this handle. Must be taken before the write lock, if both are.
+    /// The seal log of this handle. Lock order: before the write lock.
     pub(crate) fn seals(&self) -> MutexGuard<'_, SealLog> {
         self.seals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same, with what was added since it was last read.
+    /// The same, after reading what was added since the last read.
     pub(super) fn current_seals(&self) -> Result<MutexGuard<'_, SealLog>> {
         let mut log = self.seals();
         log.refresh(&*self.storage)?;
         Ok(log)
     }
 
-    /// Seals a segment now, also one that takes lines: they go to the next one from then on.
+    /// Seals a segment now, even if it is still appended to. New lines then go to the next
+    /// segment.
     pub(crate) fn settle(&self, name: SegmentName) -> Result<()> {
         let mut log = self.current_seals()?;
         self.seal_one(&mut log, name, now())?;
         Ok(())
     }
 
-    /// The segments to seal, and sealed ones that lost their mode, as where they were copied.
+    /// The segments to seal, including sealed ones that are not read-only any more, for example
+    /// after a copy.
     fn due(&self, today: Day, log: &SealLog) -> Result<Vec<SegmentName>> {
         let view = self.snapshot()?;
         let mut present = view.state.present_in_order().peekable();
@@ -170,7 +173,7 @@ impl Inner {
                     false
                 }
                 None => is_over,
-                // A longer one is not what was sealed: verification reports it.
+                // A longer segment does not match its seal. `verify` reports it.
                 Some(seal) => !segment.is_sealed && segment.expected_len() == seal.bytes,
             };
             if is_due {
@@ -180,8 +183,8 @@ impl Inner {
         drop(present);
         drop(view);
         for name in doubtful {
-            // What was joined or removed, and is still there, is for who did that; not another
-            // segment under its name that is as long.
+            // A segment left by an interrupted join or removal is not sealed again: the next
+            // rewrite completes that. Another segment with the same name and length is sealed.
             let hashed = self.storage.open(&name.path(), Access::Read);
             let is_it = hashed
                 .and_then(|file| hash_file(&*file))
@@ -193,7 +196,7 @@ impl Inner {
         Ok(due)
     }
 
-    /// Closes a segment and seals it. `None` if that is done already, or it changed meanwhile.
+    /// Closes a segment and seals it. `None` if it is sealed already or changed meanwhile.
     fn seal_one(&self, log: &mut SealLog, name: SegmentName, now_ms: i64) -> Result<Option<Seal>> {
         let storage = &*self.storage;
         let path = name.path();
@@ -216,7 +219,7 @@ impl Inner {
         let read = file.stat().map_err(|e| io("look at the segment", e))?;
         log.settle(storage)?;
         let sealed = self.transact(|_| {
-            // Another process may have sealed it by now, or have rewritten it.
+            // Another process may have sealed or rewritten it meanwhile.
             log.refresh(storage)?;
             let found = storage.stat(&path);
             let is_as_read = found.is_ok_and(|found| {

@@ -1,4 +1,4 @@
-//! The findings of a verification, and how they are worded.
+//! The findings of a verification and their texts.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::storage::{Access, Storage};
 use crate::store::maintain::seal::SealLog;
 use crate::store::maintain::seq_set::SeqRange;
 
-/// What a seal says otherwise of bytes that are those that were sealed.
+/// A finding if a seal's hash matches but its other fields do not.
 pub(super) fn odd(name: SegmentName, seal: &Seal, contents: &Contents) -> Option<Damage> {
     (seal.contents() != *contents).then(|| {
         let reason = format!(
@@ -33,7 +33,7 @@ pub(super) fn changed(name: SegmentName, seal: &Seal, contents: &Contents) -> Da
     Report::new(DamageClass::Changed, (0, found), reason).in_segment(name)
 }
 
-/// The gaps that the log of removals does not account for.
+/// The gaps that `removals.jsonl` does not account for.
 pub(super) fn unaccounted(gaps: Vec<SeqRange>, log: &SealLog) -> Vec<SeqRange> {
     let removals = log.removals();
     let mut removed = removals.seqs.clone();
@@ -63,17 +63,17 @@ pub(super) fn unaccounted(gaps: Vec<SeqRange>, log: &SealLog) -> Vec<SeqRange> {
     rest.copied().collect()
 }
 
-/// The segments with lines that have the numbers of lines before them, which is where a copy is.
+/// The segments with lines that repeat a sequence number: the copies.
 pub(super) fn copies(
     storage: &dyn Storage,
     names: &[SegmentName],
     repeats: &[SeqRange],
 ) -> Vec<Damage> {
-    // Each is of one number.
+    // Each range is a single number.
     let mut seen: BTreeMap<u64, bool> = repeats.iter().map(|one| (one.first, false)).collect();
     let mut found = Vec::new();
     for name in names.iter().copied() {
-        // What cannot be read was reported before.
+        // A segment that cannot be read was reported before.
         let Ok(file) = storage.open(&name.path(), Access::Read) else {
             continue;
         };

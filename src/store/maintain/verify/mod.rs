@@ -1,5 +1,5 @@
-//! Checks every byte of a store: sealed segments by their seals, all others line by line. It trusts
-//! neither the index nor a sidecar, and it writes nothing.
+//! Checks every byte of a store: sealed segments by their seals, all others line by line. It does
+//! not use the index or the sidecar, and it writes nothing.
 
 mod findings;
 mod rules;
@@ -78,8 +78,8 @@ impl Verification {
     }
 }
 
-/// Reads every byte of a store and checks it; needs no lock and no write permission. While others
-/// write, what they add meanwhile is checked line by line, but neither for gaps nor for torn tails.
+/// Reads every byte of a store and checks it. Needs no lock and no write permission. Lines that
+/// are appended meanwhile are checked one by one, but not for gaps and torn tails.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -90,18 +90,18 @@ impl Verification {
 /// ```
 ///
 /// # Errors
-/// [`Io`](crate::ErrorKind::Io) if the system gives no files to read; that a segment cannot be
-/// read is a finding. [`NotAStore`](crate::ErrorKind::NotAStore);
-/// [`NewerFormat`](crate::ErrorKind::NewerFormat), since what cannot be known cannot be checked.
+/// [`Io`](crate::ErrorKind::Io) if the system cannot open more files; a segment that cannot be
+/// read is a finding, not an error. [`NotAStore`](crate::ErrorKind::NotAStore);
+/// [`NewerFormat`](crate::ErrorKind::NewerFormat), since a newer format cannot be checked.
 pub fn verify(storage: &dyn Storage) -> Result<Verification> {
     verify_with(storage, &VerifyOptions::default())
 }
 
 /// As [`verify()`], with options.
 ///
-/// A segment whose SHA-256 is that of its seal is taken to hold the lines that it held then; others
-/// are read line by line. Where a sequence number is missing or there several times, or `deep` says
-/// so, every line is read: only then it is known whether they are of copies.
+/// If a segment's SHA-256 matches its seal, its lines are taken to be those that were sealed.
+/// Other segments are read line by line. If a sequence number is missing or repeated, or if `deep`
+/// is set, all lines are read: only then is it known whether repeated lines are copies.
 ///
 /// # Errors
 /// As [`verify()`].
@@ -117,23 +117,24 @@ pub fn verify_with(storage: &dyn Storage, options: &VerifyOptions) -> Result<Ver
     Ok(checked.found)
 }
 
-/// One reading of a store.
+/// One pass over a store.
 struct Check<'a> {
     storage: &'a dyn Storage,
-    /// Also segments that are as they were sealed are read line by line.
+    /// Read sealed segments line by line, too, even if they match their seals.
     reads_all: bool,
     log: SealLog,
     segments: Vec<SegmentName>,
     numbers: SeqSet,
     rules: Rules,
-    /// Those of lines that may stand elsewhere, too, as whoever put them there was interrupted.
+    /// Sequence numbers in segments left by an interrupted join or removal. Their lines may also
+    /// be in another segment.
     left_over: Vec<u64>,
-    /// The last number to count off.
+    /// The last sequence number to check for gaps and repeats.
     last: u64,
     found: Verification,
 }
 
-/// One segment, read.
+/// The result of reading one segment.
 #[derive(Default)]
 struct Looked {
     bytes: u64,
@@ -166,9 +167,9 @@ impl<'a> Check<'a> {
         reads_all: bool,
     ) -> Result<Check<'a>> {
         let (_, manifest_damage) = manifest::read_leniently(storage)?;
-        // Others may write while this reads: of what they add, some is seen and some is not.
+        // If `HEAD` changes meanwhile, only some of the appended lines were read.
         let before = header(storage);
-        // First the seals: what is sealed is there before them.
+        // Read the seals first, so that every sealed segment exists when the segments are listed.
         let log = SealLog::read(storage)?;
         let listing = list(storage)?;
         let taken = listing
@@ -217,7 +218,7 @@ impl<'a> Check<'a> {
         Ok(check)
     }
 
-    /// Checks a segment, once more where someone rewrites it meanwhile.
+    /// Checks a segment. Repeats if it is rewritten meanwhile.
     fn segment(&mut self, name: SegmentName) -> Result<()> {
         const TRIES_MAX: u32 = 3;
         let mut tries = 0;
@@ -277,8 +278,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Reads a segment, a sealed one no further than its hash where that is enough; tells what is
-    /// in a sealed one.
+    /// Reads a segment. A sealed one is only hashed, if that is enough; returns what it contains.
     fn look(
         &self,
         name: SegmentName,
@@ -318,7 +318,8 @@ impl<'a> Check<'a> {
         Ok((looked, Some(reading.contents)))
     }
 
-    /// The seal of a segment that is gone by what the seals say, if it is there and is as it says.
+    /// The seal of a segment that should be gone according to the seals, if the file still exists
+    /// and matches it.
     fn left_over(&self, name: SegmentName) -> Result<Option<u64>> {
         let Some(gone) = self.log.gone(name) else {
             return Ok(None);
@@ -332,14 +333,14 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The seal of a segment before it was to be rewritten, if it is still as that says.
+    /// An earlier seal of the segment that still matches it: its rewrite was interrupted.
     fn earlier(&self, name: SegmentName, contents: &Contents) -> Option<u64> {
         let mut earlier = self.log.last_and_earlier(name).skip(1);
         let found = earlier.find(|seal| is_of(seal, contents));
         found.map(|seal| seal.seal)
     }
 
-    /// Notes sealed segments that are not there.
+    /// Reports sealed segments that are missing.
     fn missing(&mut self, taken: &[SegmentName], unread_dirs: &BTreeSet<&str>) {
         let is_known = |name: SegmentName| {
             taken.contains(&name)
@@ -356,7 +357,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Checks that the seals follow on each other, and lead to the head.
+    /// Checks the chain of seals, and that it contains the given head.
     fn chain(&mut self, head: Option<SealHead>) {
         self.found.damage.extend(self.log.damage());
         self.found.seals = self.log.len();
@@ -387,7 +388,7 @@ impl<'a> Check<'a> {
         self.found.damage.extend(found.map(damage));
     }
 
-    /// How the chain of seals does not have the head that was kept.
+    /// Why the chain of seals does not contain the given head.
     fn not_as_kept(&self, head: SealHead) -> Option<String> {
         Some(match (self.log.get(head.seal), self.log.last()) {
             (Some(seal), _) if seal.hash == head.hash => return None,
@@ -409,13 +410,13 @@ impl<'a> Check<'a> {
         })
     }
 
-    /// Whether no sequence number is missing, and none there several times.
+    /// Whether no sequence number is missing or repeated.
     fn adds_up(&self) -> bool {
         let gaps = self.numbers.gaps(self.last, self.log.last_seq());
         unaccounted(gaps, &self.log).is_empty() && self.numbers.repeats(self.last).is_empty()
     }
 
-    /// Notes which sequence numbers are missing, or there several times.
+    /// Records missing and repeated sequence numbers.
     fn count_off(&mut self, storage: &dyn Storage) {
         let gaps = self.numbers.gaps(self.last, self.log.last_seq());
         self.found.gaps = unaccounted(gaps, &self.log);
@@ -427,12 +428,12 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Whether the bytes are those that were sealed.
+/// Whether the contents match the seal.
 fn is_of(seal: &Seal, contents: &Contents) -> bool {
     (seal.sha256, seal.bytes) == (contents.sha256, contents.bytes)
 }
 
-/// Reads a segment that is not sealed, or of which it is known that lines are damaged.
+/// Reads a segment that is not sealed, or that has damaged lines.
 fn line_by_line(file: &dyn StorageFile, name: SegmentName) -> io::Result<Looked> {
     let (mut looked, mut audit) = (Looked::default(), Audit::new(name));
     let mut seqs = Vec::new();
@@ -447,7 +448,7 @@ fn line_by_line(file: &dyn StorageFile, name: SegmentName) -> io::Result<Looked>
     Ok(looked)
 }
 
-/// What cannot be read is a finding; only what is wrong with the machine ends the work.
+/// If a file cannot be read, that is a finding. Only a failure of the system is an error.
 fn cannot_read(storage: &dyn Storage, path: String, e: io::Error) -> Result<Damage> {
     if is_of_what_is_read(&e) {
         return Ok(Damage::unreadable(path, &e));

@@ -10,11 +10,11 @@ use crate::record::{Kind, Record};
 use crate::segment::{Damage, DamageClass, Fact, Found, Report, SegmentName, each_fact};
 use crate::storage::{Access, Storage};
 
-/// Looks at lines that count.
+/// Checks lines that hold records.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     pub found: Vec<Damage>,
-    /// Hashes of what must be unique.
+    /// Hashes of the values that must be unique.
     unique: Vec<u64>,
 }
 
@@ -39,7 +39,7 @@ impl Rules {
         self.unique.extend(other.unique);
     }
 
-    /// Finds lines that share what is unique, in these segments.
+    /// Finds lines in these segments that share a value that must be unique.
     pub(super) fn compare(&mut self, storage: &dyn Storage, names: &[SegmentName]) {
         self.unique.sort_unstable();
         let pairs = self.unique.windows(2).filter(|pair| pair[0] == pair[1]);
@@ -47,7 +47,7 @@ impl Rules {
         if shared.is_empty() {
             return;
         }
-        // By what they share, the record and the place of the first line.
+        // By shared value: the record and the position of the first line with it.
         let mut first: BTreeMap<String, (String, String)> = BTreeMap::new();
         let names = names.iter().copied().filter(|name| {
             matches!(
@@ -56,7 +56,7 @@ impl Rules {
             )
         });
         for name in names {
-            // What cannot be read was reported before.
+            // A segment that cannot be read was reported before.
             let Ok(file) = storage.open(&name.path(), Access::Read) else {
                 continue;
             };
@@ -74,7 +74,7 @@ impl Rules {
                     first.insert(of, (id, place));
                     return;
                 };
-                // The same record may be there twice.
+                // The same record may be in the log twice.
                 if *known != id {
                     let reason = format!("the line has {of}, which the line of {place} has, too");
                     self.found.push(breach(name, &fact, reason));
@@ -89,7 +89,7 @@ fn breach(name: SegmentName, fact: &Fact<'_>, reason: String) -> Damage {
     Report::new(DamageClass::Altered, place, reason).in_segment(name)
 }
 
-/// What no other record of the kind has, in words, and which record it is.
+/// The value that must be unique within the kind, in words, and the record's id.
 fn unique(record: &Record) -> Option<(String, String)> {
     match record {
         Record::Message(message) => {

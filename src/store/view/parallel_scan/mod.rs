@@ -1,4 +1,4 @@
-//! Scans parts of segments for the index on every core.
+//! Scans parts of segments for the index, on all cores.
 
 use std::io;
 use std::panic::resume_unwind;
@@ -12,49 +12,49 @@ use crate::segment::{
 };
 use crate::storage::{Access, Storage, StorageFile, io_error, is_gone};
 
-/// Fewer bytes than this are not worth a thread.
+/// With fewer bytes than this, another thread does not pay off.
 const PARALLEL_BYTES_MIN: u64 = if cfg!(test) { 1 << 10 } else { 1 << 20 };
-/// Longer segments are read in parts, so that one does not keep a core waiting.
+/// Longer segments are read in parts of this size, so that no core stays idle.
 const PART_BYTES: u64 = if cfg!(any(test, fuzzing)) {
     300
 } else {
     8 << 20
 };
 
-/// Room for as many lines is made before a part is read; more costs a little.
+/// Typical length of a line. Determines the initial capacity of a part's list of lines.
 const LINE_BYTES_USUAL: u64 = 400;
 
 /// A part of a segment to read.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct ScanJob {
-    /// The segment's place in the store's list.
+    /// The segment's index in the store's list.
     pub segment: u32,
     pub name: SegmentName,
-    /// The file that is meant: another one under its name is not read.
+    /// The identity of the file. If the name leads to another file, it is not read.
     pub identity: u64,
     pub from: u64,
     pub until: u64,
 }
 
-/// What was read.
+/// The result of a [`ScanJob`].
 #[derive(Debug)]
 pub(in crate::store) struct ScanResult {
     pub segment: u32,
     pub scanned: Scanned,
-    /// The lines that count, in the order in which they stand.
+    /// The lines that hold records, in the order in which they are in the file.
     pub runs: Vec<Run>,
     pub reports: Vec<Report>,
-    /// Why nothing of it could be read.
+    /// The error if the segment could not be read.
     pub failed: Option<io::Error>,
-    /// How the last line ends.
+    /// The last bytes of the last line.
     pub last: Option<LineEnd>,
 }
 
-/// The last bytes of a line, LF not counted: most of its checksum, by which a segment that was
-/// cut and has grown again differs from one that has only grown.
+/// The last bytes of a line without LF. They contain most of its checksum, and so distinguish a
+/// segment that was truncated and grew again from one that only grew.
 pub(in crate::store) type LineEnd = [u8; 16];
 
-/// How a line without its LF ends; `None` if it is shorter than that.
+/// The last bytes of a line without LF; `None` if the line is too short.
 pub(in crate::store) fn line_end(line: &[u8]) -> Option<LineEnd> {
     line.last_chunk().copied()
 }
@@ -63,7 +63,8 @@ pub(in crate::store) fn line_end(line: &[u8]) -> Option<LineEnd> {
 #[derive(Debug)]
 pub(in crate::store) struct Run {
     pub lines: Vec<Entry>,
-    /// None was rewritten, and their numbers grow: the first and the last one tell the rest.
+    /// Whether no line is altered and the sequence numbers ascend. Then the first and the last
+    /// line bound the others.
     is_plain: bool,
 }
 
@@ -74,7 +75,7 @@ impl Run {
         Run { lines, is_plain }
     }
 
-    /// Whether each line has a greater number than the one before it, and none was rewritten.
+    /// Whether no line is altered and the sequence numbers ascend.
     pub(in crate::store) fn is_plain(&self) -> bool {
         self.is_plain
     }
@@ -95,7 +96,7 @@ impl Run {
         self.lines.iter().map(|line| line.seq).max().unwrap_or(0)
     }
 
-    /// The greatest sequence number that is proven; 0 if none is.
+    /// The greatest sequence number of a line that is not altered; 0 if there is none.
     pub(in crate::store) fn seq_max_good(&self) -> u64 {
         if self.is_plain {
             return self.seq_max();
@@ -105,8 +106,8 @@ impl Run {
     }
 }
 
-/// Reads all jobs; the results are in the jobs' order. A segment that cannot be read, or is gone, is
-/// reported as such; other failures fail all.
+/// Runs all jobs and returns the results in the order of the jobs. If a segment cannot be read or
+/// is gone, its result has the error; any other error fails the whole scan.
 pub(in crate::store) fn scan_parallel(
     storage: &dyn Storage,
     hasher: Hasher,
@@ -147,11 +148,10 @@ pub(in crate::store) fn scan_parallel(
     Ok(gathered)
 }
 
-/// What was read of one part: its job's place, where it starts, and its lines; or why it cannot be
-/// read.
+/// The result of one part: the index of its job, its offset, and its lines; or the error.
 type PartResult = Result<(usize, u64, Option<Read>), (usize, io::Error)>;
 
-/// Reads the parts of all jobs, each as it comes, up to a failure that fails all.
+/// Reads the parts of all jobs, in any order. Stops at an error that fails the whole scan.
 fn read_parts(storage: &dyn Storage, hasher: Hasher, jobs: &[ScanJob]) -> Vec<PartResult> {
     let bytes: u64 = jobs
         .iter()
@@ -174,8 +174,7 @@ fn read_parts(storage: &dyn Storage, hasher: Hasher, jobs: &[ScanJob]) -> Vec<Pa
         let mut results = Vec::new();
         let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
         while let Some(part) = next() {
-            // What is kept of a part holds no file: there may be more segments than files may be
-            // open.
+            // The results hold no file handles: there may be more segments than files can be open.
             let read = part.and_then(|part| match part.read(hasher, &mut buffer) {
                 Ok(read) => Ok((part.place, part.span.from, read)),
                 Err(e) => Err((part.place, e)),
@@ -214,7 +213,7 @@ impl ScanResult {
     }
 }
 
-/// Only someone else makes such a segment; the index has no place for what lies past that.
+/// decklog writes no segment of this size. The index cannot address the bytes past 4 GiB.
 fn beyond_index(end: u64) -> Option<Report> {
     let indexed = u64::from(u32::MAX);
     (end > indexed).then(|| {
@@ -228,13 +227,13 @@ struct Parts<'a> {
     storage: &'a dyn Storage,
     jobs: &'a [ScanJob],
     next: usize,
-    /// The last job that was begun, where its next part starts, and its file: all parts are of
-    /// the same one, whatever is under its name by then.
+    /// The current job, the offset of its next part, and its file. All parts are read from the
+    /// same file, even if the name leads to another one meanwhile.
     open: Option<(ScanJob, u64, Arc<dyn StorageFile>)>,
 }
 
 struct Part {
-    /// The job's place.
+    /// The index of the job.
     place: usize,
     job: ScanJob,
     span: Span,
@@ -242,7 +241,7 @@ struct Part {
 }
 
 impl Iterator for Parts<'_> {
-    /// Or the job's place, and why its file cannot be opened.
+    /// A part, or the index of a job and why its file cannot be opened.
     type Item = Result<Part, (usize, io::Error)>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -257,7 +256,7 @@ impl Iterator for Parts<'_> {
                 if stat.identity != job.identity {
                     return Err(io::ErrorKind::NotFound.into());
                 }
-                // A length that someone else noted may be anything.
+                // A length that another process published can be wrong.
                 if job.until.saturating_sub(job.from) > PART_BYTES {
                     job.until = job.until.min(stat.len);
                 }
@@ -270,7 +269,7 @@ impl Iterator for Parts<'_> {
         };
         let until = job.until;
         let rest = from.saturating_add(PART_BYTES);
-        // A short rest goes with the last part.
+        // Add a short rest to the last part.
         let stop = if until.saturating_sub(rest) < PART_BYTES / 2 {
             u64::MAX
         } else {
@@ -286,7 +285,7 @@ impl Iterator for Parts<'_> {
     }
 }
 
-/// The lines that start in one part.
+/// The lines that begin in one part.
 struct Read {
     run: Run,
     misplaced: Misplaced,
@@ -296,7 +295,7 @@ struct Read {
 }
 
 impl Part {
-    /// Reads the lines that start here; `None` if none does.
+    /// Reads the lines that begin in this part; `None` if there is none.
     fn read(&self, hasher: Hasher, buffer: &mut Buffer) -> io::Result<Option<Read>> {
         let Part {
             job,
@@ -319,7 +318,7 @@ impl Part {
             if !is_altered {
                 misplaced.look(envelope.at, offset, offset + len as u64);
             }
-            // What is beyond that is reported.
+            // Lines past 4 GiB are reported by `beyond_index`.
             let Ok(offset) = u32::try_from(offset) else {
                 return;
             };

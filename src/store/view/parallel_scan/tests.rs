@@ -1,4 +1,4 @@
-//! However the work is divided, what is read is the same.
+//! The result does not depend on how the work is divided.
 
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -22,7 +22,7 @@ fn line(seq: u64, payload: usize) -> Vec<u8> {
     line
 }
 
-/// What a segment may hold: good lines, long ones, rewritten ones, glued ones, others.
+/// Contents of a segment: intact, long, altered, concatenated and other lines.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let piece = (0..8u8, 0..900usize, 1..1000u64);
     prop::collection::vec(piece, 0..40).prop_map(|pieces| {
@@ -60,7 +60,7 @@ proptest! {
             let (kind, number) = (Kind::Events, segment + 1);
             let name = SegmentName { day, kind, number };
             let until = bytes.len() as u64;
-            // Where a line starts.
+            // The start of a line.
             let place = if bytes.is_empty() { 0 } else { from.index(bytes.len()) };
             let before = bytes[..place].iter().rposition(|byte| *byte == b'\n');
             let from = before.map_or(0, |lf| lf as u64 + 1);

@@ -20,30 +20,31 @@ use crate::storage::{FileTimes, Storage};
 use crate::store::commit::head::{self, Head, Reach};
 use crate::store::maintain::removals::RemovalSummary;
 
-/// More damage than this of one kind of record is counted, but not listed.
+/// Maximum number of damaged places listed per kind of record. More are only counted.
 const DAMAGE_LISTED_MAX: usize = 10_000;
 
-/// One segment, as far as this handle read it.
+/// One segment, as far as this handle has read it.
 #[derive(Debug)]
 pub(in crate::store) struct Segment {
     pub name: SegmentName,
-    /// After the last LF that was read.
+    /// The offset after the last LF that was read.
     pub end: u64,
-    /// What followed it then.
+    /// The bytes after `end` at the last read, if there were any.
     pub tail: Option<Tail>,
     pub identity: u64,
     /// The greatest sequence number in it.
     pub last_seq: u64,
-    /// Its times before it was read, where all that is known of it was read then.
+    /// The times of the file before it was read. `None` unless everything known of it was read at
+    /// once.
     pub read_times: Option<FileTimes>,
-    /// How the line before `end` ends, where that is known.
+    /// The last bytes of the line before `end`, if known.
     pub last: Option<LineEnd>,
-    /// It is read-only, so that no line goes there any more.
+    /// Whether the file is read-only. No more lines are appended to it then.
     pub is_sealed: bool,
 }
 
 impl Segment {
-    /// One of which nothing was read.
+    /// A segment that was not read yet.
     pub(in crate::store) fn unknown(name: SegmentName) -> Segment {
         Segment {
             name,
@@ -57,7 +58,7 @@ impl Segment {
         }
     }
 
-    /// Notes how far it was read by now.
+    /// Records how far the segment has been read.
     fn go_on(&mut self, read: &ScanResult) {
         if self.end != read.scanned.end {
             self.last = read.last;
@@ -66,16 +67,16 @@ impl Segment {
         self.tail = read.scanned.tail;
     }
 
-    /// The length that the file has if no one touched it since.
+    /// The length of the file if it was not changed since it was read.
     pub(in crate::store) fn expected_len(&self) -> u64 {
         self.end + self.tail.map_or(0, |tail| tail.len)
     }
 }
 
-/// The lines of a segment that were found to be other than decklog wrote them.
+/// The damaged lines of a segment.
 #[derive(Debug, Clone)]
 pub(in crate::store) struct KnownDamage {
-    /// Past the limit, a line may be one that is not listed.
+    /// Whether all damage is listed. Past the limit, any line may be a damaged one.
     is_listed: bool,
     ranges: Vec<RangeInclusive<u64>>,
 }
@@ -89,41 +90,43 @@ impl KnownDamage {
 #[derive(Debug)]
 pub(in crate::store) struct State {
     hasher: Hasher,
-    /// Segments keep their places, so that locations stay good.
+    /// A segment keeps its index in this list, so that a [`Loc`] stays valid.
     pub segments: Vec<Segment>,
     pub by_name: BTreeMap<SegmentName, u32>,
-    /// Every segment that holds lines, by when it grew.
+    /// All segments with lines, in the order in which they were last appended to.
     pub append_order: AppendOrder,
-    /// Names of segments that are not a file's: no line goes there.
+    /// Names of segments under which there is something other than a file. No lines are appended
+    /// there.
     pub taken: Vec<SegmentName>,
-    /// Files in day directories that are none of the store's.
+    /// Files in day directories that do not belong to the store.
     pub foreign: Vec<String>,
     pub index: Index,
     pub max_seq: u64,
-    /// What is kept of lines that were removed.
+    /// A summary of the lines that were removed.
     pub removals: RemovalSummary,
-    /// The greatest that it ever was with lines that are in the files.
+    /// The greatest `max_seq` ever read from the files.
     pub seen_seq: u64,
-    /// [`Header::commits`](crate::store::commit::head::Header::commits) up to which this state is.
+    /// The [`Header::commits`](crate::store::commit::head::Header::commits) that this state
+    /// includes.
     pub commits: u64,
-    /// The state may not be what the files say; look at all of them before using it.
+    /// The state may differ from the files. Rescan all segments before using it.
     pub is_stale: bool,
-    /// When the reading of the segments began, in nanoseconds since 1970.
+    /// When reading of the segments began, in nanoseconds since 1970.
     pub read_ns: i64,
-    /// How many bytes of the segments were not read, as the sidecar covers them.
+    /// Number of bytes that were not read, since the sidecar covers them.
     pub covered: u64,
-    /// How often all that was read was forgotten, as where segments were replaced.
+    /// Number of times that the state was discarded, for example because segments were replaced.
     pub generation: u64,
-    /// [`Head::moved`] up to which this state is, once it is known.
+    /// The [`Head::moved`] that this state includes, once known.
     pub moved: Option<u64>,
-    /// Files whose lines stand in another one by now, and that are about to be removed.
+    /// Files that are about to be removed. Their lines are in another file already.
     obsolete: Vec<RelocatedFile>,
     pub damage: Vec<Damage>,
-    /// How much there is, listed or not.
+    /// Number of damaged places, listed or not.
     pub damage_counts: DamageCounts,
-    /// How much of [`State::damage`] is of each kind.
+    /// Number of entries of [`State::damage`] by kind.
     damage_listed: [usize; Kind::ALL.len()],
-    /// Which files and directories could not be read at the last look at all of them.
+    /// Files and directories that could not be read in the last rescan.
     pub unreadable: Vec<Damage>,
 }
 
@@ -154,17 +157,17 @@ impl State {
         }
     }
 
-    /// Whether this is all that the files say, so that it can be written to.
+    /// Whether the state includes everything in the files. Otherwise nothing may be written.
     pub(in crate::store) fn is_sound(&self) -> bool {
         !self.is_stale && self.unreadable.is_empty()
     }
 
-    /// Every segment that is there: one that was taken away, or whose making failed, has no identity.
+    /// The existing segments. A removed one, or one that could not be created, has no identity.
     pub(in crate::store) fn present(&self) -> impl Iterator<Item = &Segment> {
         self.segments.iter().filter(|segment| segment.identity != 0)
     }
 
-    /// The same in the order of their names, each with its place.
+    /// The existing segments in the order of their names, each with its index.
     pub(in crate::store) fn present_in_order(&self) -> impl Iterator<Item = (u32, &Segment)> {
         let all = self
             .by_name
@@ -173,8 +176,7 @@ impl State {
         all.filter(|(_, segment)| segment.identity != 0)
     }
 
-    /// The segment that takes new lines of a day and kind, unless it is sealed: the last one that
-    /// is there.
+    /// The segment to append lines of a day and kind to: the last existing one. It may be sealed.
     pub(in crate::store) fn active(&self, day: Day, kind: Kind) -> Option<u32> {
         let name = |number| SegmentName { day, kind, number };
         let numbered = self.by_name.range(name(0)..=name(u32::MAX));
@@ -182,7 +184,7 @@ impl State {
         ids.find(|id| self.segments[*id as usize].identity != 0)
     }
 
-    /// The place of a segment, which is new if it was not known.
+    /// The index of a segment. Adds the segment if it is unknown.
     pub(in crate::store) fn place(&mut self, name: SegmentName) -> u32 {
         *self.by_name.entry(name).or_insert_with(|| {
             self.segments.push(Segment::unknown(name));
@@ -190,8 +192,8 @@ impl State {
         })
     }
 
-    /// Takes in what other processes noted in `HEAD` up to the commit of this number, at the
-    /// least; looks at all segments where that is not enough.
+    /// Reads what other processes published in `HEAD`, at least up to this commit. Rescans all
+    /// segments if `HEAD` does not say enough.
     pub(in crate::store) fn catch_up(
         &mut self,
         storage: &dyn Storage,
@@ -220,14 +222,14 @@ impl State {
         self.rescan(storage, Some(head), is_locked)
     }
 
-    /// Reads what was added up to there, but no lines past `bound`; `false` if the segments do
-    /// not bear it out.
+    /// Reads the lines appended up to these lengths, but none past `bound`. Returns `false` if the
+    /// files do not match `HEAD`.
     fn follow(&mut self, storage: &dyn Storage, reaches: &[Reach], bound: u64) -> bool {
         let mut jobs = Vec::new();
         for Reach { segment: name, end } in reaches.iter().copied() {
             let segment = self.place(name);
             let known = &self.segments[segment as usize];
-            // Someone cut it, and others appended.
+            // Another program truncated the segment, or rewrote it in place.
             if known.end > end || !is_as_read(storage, known).unwrap_or(false) {
                 return false;
             }
@@ -246,11 +248,11 @@ impl State {
                 until: end,
             });
         }
-        // The segment may be gone by now; then the look at all of them says what is.
+        // If a segment is gone, the rescan finds it out.
         let Ok(mut gathered) = scan_parallel(storage, self.hasher, &jobs) else {
             return false;
         };
-        // Nor does one that cannot be read reach that far.
+        // A segment that cannot be read ends before `until`, too.
         let as_noted = jobs
             .iter()
             .zip(&gathered)
@@ -272,8 +274,8 @@ impl State {
         taken_in
     }
 
-    /// Takes what was read into the index; `false`, and nothing taken in, if some of it belongs
-    /// before lines that are in it already.
+    /// Adds the lines that were read to the index. Returns `false`, and adds nothing, if some of
+    /// them belong before lines that are in the index already.
     fn take_in(&mut self, gathered: Vec<ScanResult>) -> bool {
         let runs = gathered.iter().flat_map(|read| &read.runs);
         let max_good = runs.map(Run::seq_max_good).max();
@@ -288,7 +290,7 @@ impl State {
             number(name.kind, &mut read.runs, segment.last_seq, ceiling);
             let last = read.runs.iter().map(Run::seq_max).max();
             segment.last_seq = segment.last_seq.max(last.unwrap_or(0));
-            // One that only got what is no line has nothing new to tell.
+            // A segment without new records keeps its place in the append order.
             let last = last.filter(|last| *last > 0);
             grown.extend(last.map(|last| (last, read.segment)));
             lines[name.kind as usize].append(&mut read.runs);
@@ -316,7 +318,8 @@ impl State {
         if self.max_seq == 0 {
             self.index = Index::build(lines);
         } else {
-            // Messages say something of their conversations until those say otherwise.
+            // Apply in the order of `seq`: the state of a conversation depends on its messages,
+            // until a line of its own replaces that.
             let of_kinds = Kind::ALL.into_iter().zip(&lines);
             let mut all: Vec<(Kind, &Entry)> = of_kinds
                 .flat_map(|(kind, runs)| runs.iter().flatten().map(move |line| (kind, line)))
@@ -340,13 +343,13 @@ impl State {
         true
     }
 
-    /// Has numbers that were given up to `published` not given again, whoever took their lines
-    /// away: they leave a gap.
+    /// Prevents sequence numbers up to `published` from being assigned again after their lines
+    /// were removed. They leave a gap.
     pub(in crate::store) fn keep_numbers(&mut self, published: u64) {
         self.max_seq = self.max_seq.max(self.seen_seq.min(published));
     }
 
-    /// Notes segments that grew, each with its last sequence number.
+    /// Records the segments that grew, each with its last sequence number.
     pub(in crate::store) fn note_grown(&mut self, mut grown: Vec<(u64, u32)>) {
         grown.sort_unstable();
         for (_, segment) in grown {
@@ -354,7 +357,7 @@ impl State {
         }
     }
 
-    /// Segments with lines, in order, that have the numbers of lines before them.
+    /// Segments with lines that repeat a sequence number. The lines of `runs` are in order.
     fn repeats(&self, runs: &[Vec<Entry>]) -> Vec<Damage> {
         let mut found: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         let mut last: Option<&Entry> = None;
@@ -374,13 +377,13 @@ impl State {
         found.into_iter().map(report).collect()
     }
 
-    /// Whether the line at a place was found to be other than decklog wrote it.
+    /// Whether the line at this location is known to be damaged.
     pub(in crate::store) fn knows_damage(&self, loc: Loc) -> bool {
         let known = self.known_damage(loc.segment as usize);
         known.has(loc.offset.into())
     }
 
-    /// The damage that was found in a segment.
+    /// The known damage of a segment.
     pub(in crate::store) fn known_damage(&self, segment: usize) -> KnownDamage {
         let name = self.segments[segment].name;
         let path = if self.damage.is_empty() {
@@ -389,7 +392,8 @@ impl State {
             name.path()
         };
         let is_there = |damage: &&Damage| {
-            // As it was written, but not where or how often it was.
+            // Lines of these classes are intact. Only their place or their number of copies is
+            // wrong.
             let is_whole = [DamageClass::Repeated, DamageClass::Misplaced].contains(&damage.class);
             damage.file == path && !is_whole
         };
@@ -401,7 +405,7 @@ impl State {
         }
     }
 
-    /// The files of a day in which lines are not as decklog wrote them, or not where it did.
+    /// The files of a day with damaged or repeated lines.
     pub(in crate::store) fn damaged_in(&self, day: Day) -> HashSet<&str> {
         let day = day.to_string();
         let of_day = self.damage.iter().filter(|damage| {
@@ -410,12 +414,12 @@ impl State {
         of_day.map(|damage| &*damage.file).collect()
     }
 
-    /// Whether no damage of a kind is only counted.
+    /// Whether all damage of a kind is listed, so that none is only counted.
     pub(in crate::store) fn lists_all_damage(&self, kind: Kind) -> bool {
         self.damage_listed[kind as usize] < DAMAGE_LISTED_MAX
     }
 
-    /// Forgets all that was read, but not the segments' places.
+    /// Discards everything that was read. Segments keep their indexes.
     pub(in crate::store) fn forget(&mut self) {
         self.is_stale = true;
         self.generation += 1;
@@ -433,7 +437,7 @@ impl State {
     }
 }
 
-/// Gives a segment's rewritten lines the numbers that can be believed.
+/// Clamps the sequence numbers of a segment's altered lines to those of their neighbours.
 fn number(kind: Kind, runs: &mut [Run], before: u64, ceiling: u64) {
     if !runs.iter().any(Run::has_altered) {
         return;
@@ -447,8 +451,8 @@ fn number(kind: Kind, runs: &mut [Run], before: u64, ceiling: u64) {
     }
 }
 
-/// The lines of one kind in order, those of all runs after one another; and whether two may have
-/// one number.
+/// Sorts the lines of one kind and concatenates the runs. Also returns whether sequence numbers
+/// may be repeated.
 fn in_order(mut runs: Vec<Run>) -> (Vec<Vec<Entry>>, bool) {
     runs.retain(|run| !run.lines.is_empty());
     runs.sort_by_key(|run| run.lines.first().map(Entry::order));

@@ -13,8 +13,9 @@ use crate::store::maintain::removals;
 use crate::store::view::relocations::{self, RelocatedFile, Relocations};
 
 impl State {
-    /// Notes, before the segments are read from their starts, what they do not tell: how often
-    /// some were rewritten by then, or more often; and which numbers were given.
+    /// Reads what the segments do not contain, before they are read from the start: the number of
+    /// rewrites, and the summary of removals with the numbers that were assigned. The segments may
+    /// include later rewrites, too.
     pub(super) fn begin_anew(&mut self, storage: &dyn Storage, head: Option<&Head>) -> Result<()> {
         let io = |name, e| io_error(storage, "read", name, e);
         let moved = head.map_or(Ok(0), Head::moved);
@@ -23,8 +24,8 @@ impl State {
         Ok(())
     }
 
-    /// Takes in which segments were rewritten since, and one that was a moment ago and is not
-    /// published yet; whether there was any.
+    /// Applies the rewrites since the last call, and one that was just done and is not published
+    /// yet. Returns whether there were any.
     pub(super) fn can_relocate(&mut self, storage: &dyn Storage, head: Option<&Head>) -> bool {
         let before = self.moved;
         let can_tell = head.is_none_or(|head| self.relocate(storage, head).unwrap_or(false));
@@ -38,7 +39,8 @@ impl State {
         can_tell && self.moved != before
     }
 
-    /// Takes in which segments were rewritten since. Where that is not known, the state is stale.
+    /// Applies the rewrites since the last call. If their relocations are not available, the state
+    /// becomes stale.
     pub(super) fn relocate(&mut self, storage: &dyn Storage, head: &Head) -> io::Result<bool> {
         let moved = head.moved()?;
         let known = self.moved.unwrap_or(moved);
@@ -56,7 +58,7 @@ impl State {
         Ok(can_tell)
     }
 
-    /// Takes in that segments were rewritten; `false` if they are not those that this knows.
+    /// Applies one rewrite. Returns `false` if its segments differ from the known ones.
     pub(super) fn apply_relocations(
         &mut self,
         storage: &dyn Storage,
@@ -78,7 +80,7 @@ impl State {
                 .iter()
                 .any(|file| known(file).is_some() && !is_new(file))
         {
-            // It was rewritten before this state was read.
+            // The state was read after this rewrite.
             return true;
         }
         let places = relocations.from.iter().map(|file| {
@@ -95,7 +97,7 @@ impl State {
             Some(new) => self.place(new.file.name),
             None => u32::MAX,
         };
-        // What follows on lines that are gone is judged by these alone.
+        // Records that depend on removed lines need the removals' anchors and watermarks.
         if matches!(kind, Kind::ThoughtRecords | Kind::Events) {
             let Ok(summary) = removals::read(storage) else {
                 return false;
@@ -136,7 +138,7 @@ impl State {
         true
     }
 
-    /// Moves reported damage to where it stands now; `false` if some of it is gone.
+    /// Updates the positions of reported damage. Returns `false` if some of it was removed.
     fn move_damage(&mut self, relocations: &Relocations, places: &[u32], to: u32) -> bool {
         let to = relocations.map(places, to);
         let paths: Vec<String> = relocations
@@ -160,7 +162,7 @@ impl State {
         })
     }
 
-    /// Whether a file's lines stand in another one.
+    /// Whether all lines of a file are in another one.
     pub(super) fn is_obsolete(&self, name: SegmentName, identity: u64) -> bool {
         let mut obsolete = self.obsolete.iter();
         obsolete.any(|file| (file.name, file.identity) == (name, identity))

@@ -1,4 +1,4 @@
-//! Rescans all segments for changes, by whatever program, and for new files.
+//! Rescans all segments for changes by any program, and for new files.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,39 +11,40 @@ use crate::storage::{Access, Storage, io_error, is_gone, read_full};
 use crate::store::commit::head::{self, Head, Header, SEQ_UNKNOWN};
 use crate::store::view::parallel_scan::{ScanJob, ScanResult, scan_parallel};
 
-/// How often a look at all segments is repeated because someone wrote meanwhile.
+/// Maximum number of scans when other processes write meanwhile.
 const LOOKS_MAX: u32 = 3;
-/// The same because segments were rewritten meanwhile, one after the other.
+/// Maximum number of scans when segments are rewritten meanwhile.
 const LOOKS_REWRITTEN_MAX: u32 = 30;
-/// The same where `HEAD` does not say which lines are whole.
+/// Maximum number of scans when `HEAD` does not say which lines are acknowledged.
 const LOOKS_UNKNOWN_MAX: u32 = 30;
 
-/// What came of a look.
+/// The result of one scan.
 enum Looked {
     Whole,
     /// Segments were joined meanwhile, and lines may have been missed.
     InBetween,
-    /// A known part of a segment is no longer there.
+    /// A known part of a segment no longer exists.
     Gone,
 }
 
-/// A look at all segments.
+/// One scan of all segments.
 struct Look<'a> {
     storage: &'a dyn Storage,
     is_locked: bool,
-    /// Where others appended, a segment as long as before may be another one.
+    /// Segments with appends by other processes. They must be checked even if the length is
+    /// unchanged.
     appended_to: Vec<SegmentName>,
-    /// Which segments are there, by their places.
+    /// Whether each segment exists, by its index.
     present: Vec<bool>,
-    /// What is to be read.
+    /// The ranges to read.
     jobs: Vec<ScanJob>,
-    /// Where a segment was taken away since they were listed.
+    /// Days and kinds of segments that were removed after they were listed.
     vanished: BTreeSet<(Day, Kind)>,
     unreadable: Vec<Damage>,
 }
 
 impl Look<'_> {
-    /// Notes what cannot be read.
+    /// Records a file that cannot be read. Under the lock, this is an error.
     fn leave_out(&mut self, path: String, e: io::Error) -> Result<()> {
         if self.is_locked {
             let doing = "write while a part of the log cannot be read (make it readable, or move it out of the store)";
@@ -55,10 +56,10 @@ impl Look<'_> {
 }
 
 impl State {
-    /// Compares all segments with what is known of them and takes in what changed. Without the
-    /// lock, lines that were acknowledged only after the look began may be left for the next one,
-    /// and what cannot be read is told and left out; under it that is an error, as numbers and
-    /// keys might be given twice.
+    /// Compares all segments with the state and reads the changes. Without the lock, lines that
+    /// were acknowledged after the scan began may be left to the next one, and unreadable files
+    /// are recorded and skipped. Under the lock they are an error, since sequence numbers and keys
+    /// could be assigned twice.
     pub(in crate::store) fn rescan(
         &mut self,
         storage: &dyn Storage,
@@ -68,7 +69,7 @@ impl State {
         let mut gathered = Vec::new();
         let looked = self.try_rescan(storage, head, is_locked, &mut gathered);
         if looked.is_err() && !gathered.is_empty() {
-            // That was read and not taken in.
+            // Some lines were read but not added to the index.
             self.forget();
         }
         looked
@@ -97,8 +98,9 @@ impl State {
             looks += 1;
             let before = header()?;
             let is_new = self.look_until_whole(storage, head, is_locked, gathered)?;
-            // Who writes right now notes it only once all is written: what was read last may be
-            // there without what was read first, unless nothing came since the look before.
+            // The current writer publishes only after all its writes. This scan may have seen a
+            // later write of it without an earlier one, unless this scan found nothing that the
+            // last one did not.
             let is_still = || {
                 let is_free = before.is_none_or(|header| header.holder == 0);
                 is_free || looks > 1 && !is_new
@@ -106,7 +108,7 @@ impl State {
             if is_locked || is_still() && header()? == before {
                 break (before, u64::MAX);
             }
-            // Not known until the first commit after a crash is whole, which does not take long.
+            // After a crash, it is unknown until the first commit, which comes soon.
             let published = before.map_or(SEQ_UNKNOWN, |header| header.last_seq);
             if looks >= LOOKS_MAX && published != SEQ_UNKNOWN || looks == LOOKS_UNKNOWN_MAX {
                 break (before, published);
@@ -114,7 +116,7 @@ impl State {
         };
         self.rewind_past(bound, gathered);
         if !self.take_in(std::mem::take(gathered)) {
-            // Lines came that belong before known ones: the index must be built in order.
+            // Some lines belong before known ones: build the index again, in order.
             self.forget();
             self.begin_anew(storage, head)?;
             self.look_until_whole(storage, head, is_locked, gathered)?;
@@ -128,8 +130,8 @@ impl State {
         Ok(())
     }
 
-    /// Reads what is new in any segment, and everything anew if something known was taken away
-    /// or rewritten. Tells whether lines came.
+    /// Reads what is new in any segment. Reads everything again if a known part was removed or
+    /// rewritten. Returns whether there are new lines.
     fn look_until_whole(
         &mut self,
         storage: &dyn Storage,
@@ -148,8 +150,8 @@ impl State {
                 Looked::InBetween => continue,
                 Looked::Gone => {}
             }
-            // Who rewrites may be quicker than who looks. Once nothing is known any more, only what
-            // changed since the look before is read again.
+            // A rewriting process can be faster than the scan. Once nothing is known any more,
+            // only the changes since the last scan are read again.
             if tries < LOOKS_MAX && gathered.is_empty() && self.can_relocate(storage, head) {
                 continue;
             }
@@ -215,8 +217,8 @@ impl State {
         Ok(self.looked(storage, &look.vanished))
     }
 
-    /// Looks at one segment, and notes what of it is to be read; `false` if a known part of it is
-    /// no longer there.
+    /// Checks one segment and adds a job for the part to read. Returns `false` if a known part of
+    /// it no longer exists.
     fn look_at(
         &mut self,
         name: SegmentName,
@@ -260,7 +262,8 @@ impl State {
         known.identity = stat.identity;
         known.is_sealed = stat.is_read_only;
         if stat.len != known.expected_len() || known.tail.is_some() {
-            // All of it is read now, or what was read may have changed before this look.
+            // Keep the times only if the whole file is read now. Otherwise its known part may have
+            // changed before this scan.
             let is_new = known.end == 0;
             known.read_times = is_new.then(|| storage.times(&path).ok()?).flatten();
             look.jobs.push(ScanJob {
@@ -274,7 +277,7 @@ impl State {
         Ok(true)
     }
 
-    /// Forgets what was read of segments that are not there, as [`unread`](State::unread) does.
+    /// Discards segments that no longer exist, as [`unread`](State::unread) does.
     fn unread_missing(&mut self, present: &[bool], gathered: &mut Vec<ScanResult>) -> bool {
         let missing = (0..).zip(&self.segments).zip(present);
         let missing = missing.filter(|((_, known), is_there)| known.identity != 0 && !**is_there);
@@ -284,8 +287,8 @@ impl State {
             .all(|segment| self.unread(*segment, gathered))
     }
 
-    /// What came of a look during which segments of these days and kinds were taken away. Their lines
-    /// may stand in the next one, which was read before they did.
+    /// The result of a scan during which segments of these days and kinds were removed. Their
+    /// lines may have been joined to the next segment after that was read.
     fn looked(&self, storage: &dyn Storage, vanished: &BTreeSet<(Day, Kind)>) -> Looked {
         let mut known = self.segments.iter().filter(|segment| {
             let SegmentName { day, kind, .. } = segment.name;
@@ -304,8 +307,8 @@ impl State {
         }
     }
 
-    /// Forgets what was read of a segment that is not what it was, if nothing of it was taken in
-    /// yet; `false` if something was.
+    /// Discards what was read of a changed segment, if none of it is in the index yet. Returns
+    /// `false` if some of it is.
     fn unread(&mut self, segment: u32, gathered: &mut Vec<ScanResult>) -> bool {
         let known = &mut self.segments[segment as usize];
         let path = known.name.path();
@@ -317,8 +320,8 @@ impl State {
         true
     }
 
-    /// Leaves lines past `bound`, written while the look went on, for the next look. The segments
-    /// are known to reach as far as they were read.
+    /// Leaves lines past `bound`, written during the scan, to the next scan. Lowers the known
+    /// length of their segments accordingly.
     pub(super) fn rewind_past(&mut self, bound: u64, gathered: &mut [ScanResult]) {
         if bound == u64::MAX {
             return;
@@ -335,7 +338,7 @@ impl State {
                 segment.tail = None;
                 segment.last = None;
             }
-            // Also what a later look read of it.
+            // Also drop what a later scan read of the segment.
             let end = segment.end;
             if read.scanned.end <= end {
                 continue;
@@ -348,8 +351,8 @@ impl State {
     }
 }
 
-/// Whether the last line that was read still stands where it ended: if not, someone rewrote the
-/// file in place.
+/// Whether the last line that was read still ends at the same offset. If not, the file was
+/// rewritten in place.
 pub(super) fn is_as_read(storage: &dyn Storage, segment: &Segment) -> io::Result<bool> {
     if segment.end == 0 {
         return Ok(true);
@@ -366,7 +369,7 @@ pub(super) fn is_as_read(storage: &dyn Storage, segment: &Segment) -> io::Result
         .and_then(|file| read_full(&*file, &mut found, start));
     match read {
         Ok(read) => Ok(read == found.len() && found == expected),
-        // Taken away a moment ago.
+        // The file was removed since it was listed.
         Err(e) if is_gone(&e) => Ok(false),
         Err(e) => Err(e),
     }

@@ -19,33 +19,33 @@ const REMOVALS: &str = "removals.jsonl";
 
 /// All seals of a store, as far as they were read.
 ///
-/// Who appends holds the store's write lock, and takes this one first.
+/// To append, take the lock of this log first, then the store's write lock.
 #[derive(Debug, Default)]
 pub(crate) struct SealLog {
-    /// By path.
+    /// Files with seals, by path.
     sources: BTreeMap<Arc<str>, Source>,
     seals: BTreeMap<u64, Placed>,
-    /// By the segment, the numbers of its seals, in order.
+    /// The numbers of each segment's seals, in order.
     by_segment: BTreeMap<SegmentName, Vec<u64>>,
-    /// Seals that come in the place of others name them.
+    /// The seals that were replaced by later ones.
     replaced: BTreeSet<u64>,
     removals: Removals,
-    /// What cannot be read: then it is not known which seal is the last.
+    /// Files that cannot be read. If there are any, the last seal is not known.
     unreadable: Vec<Damage>,
-    /// The last seal that is known to survive the machine.
+    /// The last seal known to be synced.
     durable: u64,
 }
 
-/// What the log of removals says was taken away.
+/// The removals recorded in `removals.jsonl`.
 #[derive(Debug, Default)]
 pub(crate) struct Removals {
-    /// How many lines, by why.
+    /// Number of lines by reason.
     pub lines: BTreeMap<RemovalReason, u64>,
-    /// Where their sequence numbers lie.
+    /// The ranges of their sequence numbers.
     pub seqs: Vec<SeqRange>,
-    /// The seals of segments that are gone, and why they are.
+    /// The seals of removed segments, with the reason of the removal.
     seals: BTreeMap<u64, RemovalReason>,
-    /// By the number of each line, its SHA-256.
+    /// The SHA-256 of each line, by its number.
     pub hashes: BTreeMap<u64, Digest>,
 }
 
@@ -57,7 +57,7 @@ struct Placed {
 }
 
 impl Removals {
-    /// How many lines were taken away, at most: what was interrupted is noted twice.
+    /// Number of lines removed. An upper bound, since an interrupted removal is recorded twice.
     pub(crate) fn all_lines(&self) -> u64 {
         let lines = self.lines.values();
         lines.fold(0, |sum, lines| sum.saturating_add(*lines))
@@ -65,22 +65,22 @@ impl Removals {
 }
 
 impl SealLog {
-    /// The name of the file that a day's seals stand in.
+    /// The name of the file with a day's seals.
     pub(crate) const FILE: &str = SEALS;
 
     /// Reads all seals of a store.
     ///
     /// # Errors
-    /// [`Io`](ErrorKind::Io); not for a single file that cannot be read, which is told by
-    /// [`damage`](SealLog::damage).
+    /// [`Io`](ErrorKind::Io) if the store cannot be read. A single unreadable file is no error; it
+    /// is reported by [`damage`](SealLog::damage).
     pub(crate) fn read(storage: &dyn Storage) -> Result<SealLog> {
         let mut log = SealLog::default();
         log.refresh(storage)?;
         Ok(log)
     }
 
-    /// The greatest number of a segment of this day and kind that was ever sealed, as far as the
-    /// day's seals can be read.
+    /// The greatest segment number of this day and kind that was ever sealed, as far as the day's
+    /// seals can be read.
     pub(crate) fn last_number(storage: &dyn Storage, day: Day, kind: Kind) -> Option<u32> {
         let mut log = SealLog::default();
         log.read_source(storage, &format!("{day}/{SEALS}"), 0)
@@ -94,7 +94,7 @@ impl SealLog {
         self.seals.last_key_value().map(|(_, placed)| &placed.seal)
     }
 
-    /// The ends of the chains of seals and removals; `None` if nothing was ever sealed.
+    /// The last seal and the last removal; `None` if nothing was ever sealed.
     pub(crate) fn head(&self) -> Option<SealHead> {
         let Seal { seal, hash, at, .. } = self.last()?;
         let removals = self.removals.hashes.last_key_value();
@@ -115,7 +115,7 @@ impl SealLog {
         self.seals.get(&number).map(|placed| &placed.seal)
     }
 
-    /// How many seals there are.
+    /// Number of seals.
     pub(crate) fn len(&self) -> u64 {
         self.seals.len() as u64
     }
@@ -126,20 +126,21 @@ impl SealLog {
         numbers.filter_map(|number| self.get(*number))
     }
 
-    /// The seal of a segment that counts.
+    /// The current seal of a segment.
     pub(crate) fn last_of(&self, name: SegmentName) -> Option<&Seal> {
         self.seals_of(name)
             .next()
             .filter(|seal| !self.is_gone(seal))
     }
 
-    /// The seal of a segment that counts, and those in whose place it came: where that was
-    /// interrupted, the segment is as one of these says.
+    /// The current seal of a segment, and those that it replaced. If the replacement was
+    /// interrupted, the segment matches one of these.
     pub(crate) fn last_and_earlier(&self, name: SegmentName) -> impl Iterator<Item = &Seal> {
         let last = self.last_of(name);
         let mut replaced: BTreeSet<u64> = last.iter().map(|last| last.seal).collect();
         self.seals_of(name).filter(move |seal| {
-            // That one may never have come to take the place of the one before it.
+            // The replaced seal may itself come from an interrupted rewrite and have replaced
+            // another.
             let is_one = replaced.contains(&seal.seal);
             if is_one {
                 replaced.extend(&seal.replaces);
@@ -148,17 +149,18 @@ impl SealLog {
         })
     }
 
-    /// Whether a segment is sealed, and so long as none of its seals that may hold says.
+    /// Whether a segment is sealed and its length matches no seal of
+    /// [`last_and_earlier`](SealLog::last_and_earlier).
     pub(crate) fn is_of_other_length(&self, name: SegmentName, len: u64) -> bool {
         self.last_of(name).is_some() && self.last_and_earlier(name).all(|seal| seal.bytes != len)
     }
 
-    /// The last seal of a segment that is gone; a later one may have its name.
+    /// The last seal of a segment that was removed. A later segment may have its name.
     pub(crate) fn gone(&self, name: SegmentName) -> Option<&Seal> {
         self.seals_of(name).next().filter(|seal| self.is_gone(seal))
     }
 
-    /// The seal of another segment that a segment's lines were joined to.
+    /// The seal of the segment that this segment's lines were joined to.
     pub(crate) fn joined_to(&self, name: SegmentName) -> Option<&Seal> {
         let own = self.seals_of(name).next()?;
         if !self.replaced.contains(&own.seal) {
@@ -171,12 +173,12 @@ impl SealLog {
         later.find(|seal| seal.replaces.contains(&own.seal) && seal.file != own.file)
     }
 
-    /// The segment that a seal of the chain is of.
+    /// The segment of a seal.
     pub(crate) fn segment_of(seal: &Seal) -> Option<SegmentName> {
         segment_of(seal).ok()
     }
 
-    /// Whether lines of a segment were, or were to be, erased with the last of its seals.
+    /// Whether the last seal of a segment is for an erasure, completed or not.
     pub(crate) fn is_erased(&self, name: SegmentName) -> bool {
         let last = self.seals_of(name).next();
         last.is_some_and(|last| {
@@ -185,7 +187,7 @@ impl SealLog {
         })
     }
 
-    /// The seals that stand in one file and are not kept with what was removed.
+    /// The seals in one file that are not also in `removals.jsonl`.
     pub(crate) fn only_in(&self, path: &str) -> impl Iterator<Item = &Seal> {
         let placed = self
             .seals
@@ -195,19 +197,19 @@ impl SealLog {
         left.map(|(_, placed)| &placed.seal)
     }
 
-    /// The greatest sequence number of a line that was sealed.
+    /// The greatest sequence number of a sealed line.
     pub(crate) fn last_seq(&self) -> u64 {
         let seals = self.seals.values();
         seals.map(|placed| placed.seal.last_seq).max().unwrap_or(0)
     }
 
-    /// Every segment that ever was sealed.
+    /// All segments that were ever sealed.
     pub(crate) fn segments(&self) -> impl Iterator<Item = SegmentName> {
         self.by_segment.keys().copied()
     }
 
-    /// The last seals of segments that are not there, and were not taken away by someone who noted
-    /// it; but for those of which `is_known` says that they are.
+    /// The last seals of segments that are missing without a recorded removal. Skips those for
+    /// which `is_known` is true.
     pub(crate) fn missing(
         &self,
         storage: &dyn Storage,
@@ -215,22 +217,22 @@ impl SealLog {
     ) -> Vec<&Seal> {
         let unknown = self.segments().filter(|name| !is_known(*name));
         let left = unknown.filter_map(|name| Some((name, self.last_of(name)?)));
-        // Some may have been made and sealed since the others were listed.
+        // A segment may have been created and sealed after the others were listed.
         let missing = left.filter(|(name, _)| storage.stat(&name.path()).is_err());
         missing.map(|(_, seal)| seal).collect()
     }
 
-    /// Whether a seal's segment was taken away by someone who noted it, or joined to another.
+    /// Whether a seal's segment was removed, as recorded, or joined to another one.
     fn is_gone(&self, seal: &Seal) -> bool {
         self.removals.seals.contains_key(&seal.seal) || self.replaced.contains(&seal.seal)
     }
 
-    /// What the log of removals says was taken away.
+    /// The removals recorded in `removals.jsonl`.
     pub(crate) fn removals(&self) -> &Removals {
         &self.removals
     }
 
-    /// What is wrong with the seals themselves and with their chain.
+    /// Damage of the seals themselves and of their chain.
     pub(crate) fn damage(&self) -> Vec<Damage> {
         let found = self.sources.values().flat_map(|source| &source.found);
         let mut damage: Vec<Damage> = self.unreadable.iter().chain(found).cloned().collect();
@@ -260,7 +262,7 @@ impl SealLog {
         damage
     }
 
-    /// Lines that hold nothing, by offset and length, in their files.
+    /// Invalid lines by file, with offset and length.
     pub(crate) fn broken_lines(&self) -> Vec<(String, Vec<(u64, u64)>)> {
         let sources = self.sources.iter();
         let broken = sources.filter(|(_, source)| !source.broken.is_empty());
@@ -268,14 +270,16 @@ impl SealLog {
         lines.collect()
     }
 
-    /// Appends a seal to the chain. The caller holds the store's write lock, and has it sealed once
-    /// [`settle`](SealLog::settle) returned, which needs no lock. `replaces` are the seals that
-    /// counted until now: of the segment before it was rewritten, and of those that are joined to it.
+    /// Appends a seal to the chain. The caller holds the store's write lock. The segment counts as
+    /// sealed once [`settle`](SealLog::settle) returned, which needs no lock. `replaces` are the
+    /// seals that were current until now: those of the segment before its rewrite, and of the
+    /// segments joined to it.
     ///
     /// A segment that is rewritten gets its new seal first: append, settle, then rename.
     ///
     /// # Errors
-    /// [`Io`](ErrorKind::Io); then the seal may be there, or a part of it, which the next one ends.
+    /// [`Io`](ErrorKind::Io). Then the file may have the seal or a part of it; the next append
+    /// terminates that line.
     pub(crate) fn append(
         &mut self,
         storage: &dyn Storage,
@@ -286,8 +290,8 @@ impl SealLog {
         replaces: Vec<u64>,
     ) -> Result<Seal> {
         self.refresh(storage)?;
-        // One that survives the machine must not outlive the one that it follows. It was synced
-        // before, unless another process added it just now.
+        // A synced seal must not survive a crash that loses its predecessor. The predecessor is
+        // synced already, unless another process has just appended it.
         self.settle(storage)?;
         if let Some(damage) = self.unreadable.first() {
             let message = format!(
@@ -316,7 +320,7 @@ impl SealLog {
         Ok(seal)
     }
 
-    /// Makes the chain survive the machine.
+    /// Syncs the chain to disk.
     ///
     /// # Errors
     /// [`Io`](ErrorKind::Io).
@@ -325,7 +329,7 @@ impl SealLog {
             return Ok(());
         };
         let (number, path) = (*number, Arc::clone(&last.path));
-        // Who moves seals to the log of removals syncs that.
+        // Seals in `removals.jsonl` are synced by the process that moves them there.
         if number > self.durable
             && let Some((day, _)) = path.split_once('/')
         {
@@ -340,7 +344,7 @@ impl SealLog {
     }
 }
 
-/// The numbers that are missing before one, as the subject of a sentence.
+/// The missing numbers before `next`, as the subject of a sentence.
 fn missing(what: &str, first: u64, next: u64) -> String {
     if next == first + 1 {
         format!("{what} {first} is")
@@ -349,7 +353,7 @@ fn missing(what: &str, first: u64, next: u64) -> String {
     }
 }
 
-/// The segment that a seal is of.
+/// The segment of a seal.
 fn segment_of(seal: &Seal) -> Result<SegmentName, String> {
     let name = seal.file.split_once('/').and_then(|(day, file)| {
         let day: Day = day.parse().ok()?;

@@ -16,22 +16,22 @@ use crate::segment::{Damage, DamageClass, Report, SegmentName};
 use crate::storage::{Access, FileStat, Storage, io_error, is_gone, read_full};
 use crate::store::{RemovalReason, SeqRange};
 
-/// A file that has seals.
+/// A file with seals.
 #[derive(Debug, Default)]
 pub(super) struct Source {
     identity: u64,
-    /// After the last LF that was read.
+    /// The offset after the last LF that was read.
     end: u64,
-    /// Bytes follow there that have no LF.
+    /// Whether bytes without an LF follow `end`.
     pub has_tail: bool,
     /// The number of its last seal.
     last: u64,
     pub found: Vec<Damage>,
-    /// Lines that hold nothing, by offset and length.
+    /// Invalid lines, by offset and length.
     pub broken: Vec<(u64, u64)>,
 }
 
-/// What this room needs to know of a line of `removals.jsonl`.
+/// The fields of a line of `removals.jsonl` that are used here.
 #[derive(Deserialize)]
 struct Removal<'a> {
     seq: u64,
@@ -48,7 +48,7 @@ struct Removal<'a> {
 }
 
 impl SealLog {
-    /// Reads what was added since.
+    /// Reads what was added since the last call.
     pub(crate) fn refresh(&mut self, storage: &dyn Storage) -> Result<()> {
         let root = storage.read_dir("");
         let root = root.map_err(|e| io_error(storage, "list the directory", "", e))?;
@@ -85,8 +85,8 @@ impl SealLog {
         Ok(())
     }
 
-    /// Reads what was added since, while others may add more: of two seals in different files the
-    /// later one may be seen first.
+    /// Reads what was added, even while other processes add more. With seals in different files, a
+    /// later seal can be seen before an earlier one; if so, it reads again.
     pub(crate) fn refresh_whole(&mut self, storage: &dyn Storage) -> Result<()> {
         const TRIES_MAX: u32 = 20;
         for _ in 0..TRIES_MAX {
@@ -126,8 +126,8 @@ impl SealLog {
         Ok(())
     }
 
-    /// Whether all seals of a file that is gone are kept with what was removed. They stand there
-    /// from then on.
+    /// Whether all seals of a removed file are in `removals.jsonl`. If so, they are taken to be
+    /// there from now on.
     fn is_moved(&mut self, path: &str) -> bool {
         let removals: Arc<str> = REMOVALS.into();
         for (number, placed) in &mut self.seals {
@@ -144,7 +144,7 @@ impl SealLog {
     }
 
     fn leave_out(&mut self, storage: &dyn Storage, path: String, e: io::Error) -> Result<()> {
-        // Also what is no file.
+        // Also if the path is not a file.
         if is_of_what_is_read(&e) || e.kind() == io::ErrorKind::InvalidInput {
             self.unreadable.push(Damage::unreadable(path, &e));
             return Ok(());
@@ -152,7 +152,7 @@ impl SealLog {
         Err(io_error(storage, "read the seals in", &path, e))
     }
 
-    /// Reads a file on from where it was read to.
+    /// Continues to read a file from where the last read ended.
     pub(super) fn read_source(
         &mut self,
         storage: &dyn Storage,
@@ -176,7 +176,7 @@ impl SealLog {
         const CHUNK_BYTES: usize = 256 << 10;
         let file = storage.open(path, Access::Read)?;
         let mut bytes = Vec::new();
-        // What no LF followed at the last look is looked at once more.
+        // A last line without LF is read again each time.
         source
             .found
             .retain(|found| found.class != DamageClass::Torn);
@@ -200,7 +200,7 @@ impl SealLog {
         source.has_tail = !bytes.is_empty();
         if source.has_tail {
             let (offset, known) = (source.end, source.found.len());
-            // A seal counts if it is whole, so that its number is not given again.
+            // An intact seal without LF counts, so that its number is not assigned again.
             let is_seal = **path != *REMOVALS;
             if is_seal {
                 self.take(path, source, &bytes);
@@ -218,9 +218,9 @@ impl SealLog {
         Ok(())
     }
 
-    /// Takes a line in that stands where the source was read to.
+    /// Processes a line that begins at `source.end`.
     fn take(&mut self, path: &Arc<str>, source: &mut Source, line: &[u8]) {
-        // What a torn line became once it was ended.
+        // Terminating a torn line can leave an empty line.
         if line.is_empty() {
             return;
         }
@@ -244,7 +244,8 @@ impl SealLog {
         }
     }
 
-    /// Notes a removal as the last one of their chain; whether it follows the one before.
+    /// Records a removal as the last one of the chain. Returns an error if it does not follow the
+    /// previous one.
     fn follow(&mut self, removal: &Removal<'_>, hash: Digest) -> Result<(), String> {
         let hashes = &mut self.removals.hashes;
         let seq = removal.seq;
@@ -333,7 +334,8 @@ impl SealLog {
                     known.path
                 ));
             }
-            // It is there twice while it is moved to the log of removals, which is read last.
+            // While a seal is moved to `removals.jsonl`, it is in both files. That file is read
+            // last.
             let is_same = (&known.path, known.offset) == (path, offset) || **path == *REMOVALS;
             return is_same
                 .then_some(())
@@ -349,14 +351,14 @@ impl SealLog {
     }
 }
 
-/// Reads a line of `seals.jsonl`.
+/// Parses a line of `seals.jsonl`.
 fn seal(line: &[u8]) -> Result<(SegmentName, Seal), String> {
     let line = std::str::from_utf8(line).map_err(|e| format!("the line is no text: {e}"))?;
     let seal = Seal::parse(line).map_err(|e| e.reason())?;
     Ok((segment_of(&seal)?, seal))
 }
 
-/// Reads a line of `removals.jsonl`, and the seals in it.
+/// Parses a line of `removals.jsonl`, and the seals in it.
 fn removal(line: &[u8]) -> Result<(Removal<'_>, Vec<(SegmentName, Seal)>), String> {
     if !is_intact(line) {
         return Err("the line was changed: its checksum is wrong or missing".to_owned());
