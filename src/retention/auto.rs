@@ -48,7 +48,7 @@ fn keep_up(store: &Store, has_full: bool, is_closing: &dyn Fn() -> bool) -> Resu
             now,
             ..RetainOptions::now(&mut until_closing)
         };
-        // What was imported today is told to go first, and goes tomorrow.
+        // Expired records that were imported today are logged first and removed tomorrow.
         retain(store, options, is_due_by_day)?;
     }
     if is_closing() || !is_due_by_day {
