@@ -18,7 +18,8 @@ use super::values::{Written, secret_in, signed_word};
 
 /// Maximum length of a name that is considered.
 pub(super) const NAME_BYTES_MAX: usize = 64;
-/// Maximum distance between a name and its machine in JSON whose strings are not decoded.
+/// Maximum distance between the `password` of a `.netrc` and its `machine`, in JSON whose strings
+/// are not decoded.
 const RAW_BYTES: usize = 512;
 
 /// The secrets assigned to the name that contains the anchor.

@@ -263,7 +263,7 @@ fn block_end(text: &[u8], label: usize, start: usize) -> usize {
     let text = &text[..next_label.map_or(text.len(), |next| start + next)];
     let before = line_start(text, label, GUTTER_BYTES_MAX).unwrap_or(label);
     let known = signs(&text[before..label]);
-    // The block ends at `cut` if the rest is missing.
+    // The end of the block if its end line is missing.
     let (mut cut, mut is_cut) = (start, false);
     let (mut at, mut gutter) = (start, 0);
     while at < text.len() {

@@ -216,7 +216,8 @@ fn as_displayed<'a>(text: &str, find: impl Fn(&str) -> Vec<Finding<'a>>) -> Vec<
     joined(findings)
 }
 
-/// Sorts findings and merges those that overlap. A merged finding has the name of the first.
+/// Sorts findings and merges those that overlap. A merged finding takes the name of the one that
+/// comes first in the input.
 fn joined(findings: Vec<Finding<'_>>) -> Vec<Finding<'_>> {
     let mut ordered: Vec<(usize, Finding<'_>)> = findings.into_iter().enumerate().collect();
     ordered.sort_by_key(|(rank, finding)| (finding.start, *rank));

@@ -232,14 +232,14 @@ impl FieldVisitor for Visit<'_> {
         };
     }
 
-    /// An id is used for lookups, so it must not change.
+    /// Records are looked up by this id, so its replacement is the same in every record.
     fn text_id(&mut self, field: &'static Field, value: &mut impl Maybe<String>) -> Result<()> {
         if self.phase == Phase::Names
             && let Some(id) = value.given_mut()
         {
             let redacted = self.redactor.redacted_key(id);
             let is_changed = self.set_name(id, redacted);
-            // The envelope (who it is from) is not covered by the hash.
+            // An id in the body, such as the agent's, is not covered by the hash.
             self.changed_hashed |= is_changed && field.place != Place::Body;
         }
         Ok(())

@@ -86,7 +86,7 @@ impl Writer<'_> {
             let from = self.canonical.len();
             self.peek()?;
             let name = self.string()?;
-            // Other names have a different order in UTF-16, and escaped names must be decoded.
+            // Non-ASCII names may have another order in UTF-16, and escaped names must be decoded.
             let is_plain = |byte: &u8| byte.is_ascii() && *byte != b'\\';
             self.text
                 .get(name.clone())?
