@@ -100,8 +100,8 @@ pub(super) struct Sent {
 /// Records that are waiting to be written.
 ///
 /// A full batch is sent grouped by kind, because a log makes one write for each run of records of
-/// one kind. Records whose order matters have the same kind: a call and its result, the messages of
-/// a conversation. The only exception is that a conversation comes before its messages. The last
+/// one kind. Records whose order matters have the same kind: a call and its outcome, the messages
+/// of a conversation. The only exception is that a conversation comes before its messages. The last
 /// batch of a path keeps its order, so that the end of the log reads like the session.
 pub(super) struct Batch<'a> {
     log: &'a dyn Log,

@@ -40,7 +40,7 @@ pub struct Expiring {
     pub reason: RemovalReason,
     /// Number of conversations.
     pub conversations: u64,
-    /// Number of records that the store does not have: messages, turns, or requests and results of
+    /// Number of records that the store does not have: messages, turns, or requests and outcomes of
     /// tool calls. For removal by size, all of them.
     pub records: u64,
     /// For removal by age, the first day that is kept.

@@ -71,7 +71,7 @@ pub const NAMESPACE: Uuid = Uuid::from_u128(0x9e2e_0448_885d_554a_ae4d_caca_4721
 /// Lengths of the textual forms of a UUID: without and with hyphens, in braces, as a URN.
 const UUID_LENS: [usize; 4] = [32, 36, 38, 45];
 
-/// The id that a foreign id has here: itself if it is a UUID, else [`named`].
+/// Maps a foreign id to an id of the log: itself if it is a UUID, else [`named`].
 ///
 /// ```
 /// use decklog::import::foreign_id;

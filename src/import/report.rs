@@ -70,7 +70,7 @@ pub struct Report {
     /// Distinct conversations and requests that were left out because they were erased from the
     /// store.
     pub erased: u64,
-    /// Records of these that were left out: turns, messages, requests and results of calls.
+    /// Records of these that were left out: turns, messages, requests and outcomes of calls.
     pub left_out: u64,
     /// Items that were read but not understood, by type.
     pub not_understood: BTreeMap<String, u64>,

@@ -23,12 +23,12 @@ words! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PrivacySettings {
-    /// Whether contents, arguments and results are stored. If false, each is replaced by its length
-    /// and its SHA-256; tokens, times and similar fields are kept. Default: true.
+    /// Whether contents, arguments and outcomes are stored. If false, each is replaced by its
+    /// length and its SHA-256; tokens, times and similar fields are kept. Default: true.
     pub store_content: bool,
-    /// Whether arguments and results of tool calls are stored, provided `store_content` is true.
-    /// The contents of turns and messages of tools are results as well. Error messages of calls and
-    /// the diffs of proposals are contents and are stored. Default: true.
+    /// Whether arguments and outcomes of tool calls are stored, provided `store_content` is true.
+    /// The contents of turns and messages of tools are outcomes as well. Error messages of calls
+    /// and the diffs of proposals are contents and are stored. Default: true.
     pub store_payloads: bool,
     /// Whether keys, tokens and passwords are replaced by placeholders such as
     /// `[REDACTED:github_token:1]`. Default: true.

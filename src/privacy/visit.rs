@@ -173,7 +173,7 @@ impl<'a> Visit<'a> {
         self.withhold_or_redact(content, self.privacy.settings.store_content);
     }
 
-    /// The arguments or the result of a tool.
+    /// The arguments or the outcome of a tool.
     fn redact_of_tool(&mut self, payload: &mut String) {
         let settings = &self.privacy.settings;
         self.withhold_or_redact(payload, settings.store_payloads && settings.store_content);

@@ -1,4 +1,4 @@
-//! Tool calls: requests and results.
+//! Tool calls: requests and outcomes.
 
 use std::borrow::Cow;
 

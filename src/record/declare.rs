@@ -284,7 +284,7 @@ classes! {
     Said said: String => content, private;
     /// The output of a tool, as text.
     Output output: String => text, private;
-    /// The arguments or the result of a tool: JSON or text.
+    /// The arguments or the outcome of a tool: JSON or text.
     Arguments arguments: String => payload, private;
     /// JSON or text.
     Payload payload: String, private;

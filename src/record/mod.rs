@@ -76,7 +76,7 @@ pub const NAME_BYTES_MAX: usize = 1024;
 pub enum Kind {
     /// `conversation_turns`: turns of threads.
     ConversationTurns,
-    /// `tool_calls`: requests and results of tool calls.
+    /// `tool_calls`: requests and outcomes of tool calls.
     ToolCalls,
     /// `code_edit_proposals`: proposed edits and their decisions.
     CodeEditProposals,

@@ -92,7 +92,7 @@ fn payloads_go_without_contents_going() {
     );
     let entry = HistoryEntry::new(1, Role::User, "hello");
     assert_eq!(applied(&privacy, entry.clone()), entry.into());
-    // The content of a tool's message or turn is its result.
+    // The content of a tool's message or turn is an outcome.
     for (role, is_kept) in [(Role::User, true), (Role::Tool, false)] {
         let message = ConversationMessage::new(Uuid::from_u128(1), role, "hello");
         let Record::Message(message) = applied(&privacy, message) else {
