@@ -1,6 +1,6 @@
-//! What is kept of the log: the sums of each day, and what to make reports of them with. A day is
-//! added up anew when a segment that it was read from is no longer the one that it was, or its
-//! rollups were written; else messages that came since are added to it.
+//! Cached sums of each day of the log, from which reports are computed. A day is summed again if
+//! one of its segments was replaced or its rollups were written. Otherwise only new messages are
+//! added.
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::resume_unwind;
@@ -16,28 +16,28 @@ use crate::index::RowId;
 use crate::record::{Day, Kind};
 use crate::store::{Reads, SegmentWatermark, Snapshot, Store, Watermark};
 
-/// Days are added up by no more threads than this.
+/// Maximum number of threads that sum days.
 const THREADS_MAX: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct CachedDay {
-    /// The segments that its messages and its rollups were in.
+    /// The segments of its messages and rollups when they were read.
     messages: Vec<SegmentWatermark>,
     rollups: Vec<SegmentWatermark>,
-    /// The sequence number up to which messages are counted.
+    /// The sequence number up to which messages are included.
     through_seq: u64,
     pub sum: Sum,
-    /// The sums by the dimensions that were asked for, once they were.
+    /// The sums by requested dimensions, computed on demand.
     cells: HashMap<Mask, Vec<Cell>>,
-    /// Its conversations, likewise.
+    /// Its conversations, computed on demand.
     talks: Option<Vec<u32>>,
 }
 
-/// What the messages of a day add up to.
+/// The sums of the messages of a day.
 #[derive(Debug)]
 pub(super) struct Sum {
     pub day: DaySum,
-    /// Messages with an error, by their time and then their sequence number.
+    /// Messages with an error, sorted by time and sequence number.
     pub failed: Vec<(i64, u64)>,
 }
 
@@ -45,7 +45,7 @@ impl Adds for Sum {
     fn add(&mut self, message: Message) {
         self.day.count(&message);
         if message.counted.is_error {
-            // Mostly the last one.
+            // Usually appended at the end.
             let failed = (message.at, message.seq);
             let place = self.failed.partition_point(|known| *known < failed);
             self.failed.insert(place, failed);
@@ -54,7 +54,7 @@ impl Adds for Sum {
 }
 
 impl CachedDay {
-    /// Adds a day up.
+    /// Computes the sums of a day.
     fn read(store: &Store, day: Day) -> Result<CachedDay> {
         let marks = |view: &Snapshot<'_>| {
             (
@@ -82,8 +82,8 @@ impl CachedDay {
         })
     }
 
-    /// Whether all that was counted is still there as it was, and what came since can be added:
-    /// not to a day with rollups, which may count it already.
+    /// Whether everything that was counted is still unchanged and new messages can be added. They
+    /// cannot be added to a day with rollups, which may already include them.
     fn stands(&self, messages: &[SegmentWatermark], rollups: &[SegmentWatermark]) -> bool {
         let is_kept =
             |mark: &SegmentWatermark| messages.iter().any(|later| mark.is_extended_by(later));
@@ -109,32 +109,32 @@ fn marks(view: &Snapshot<'_>, day: Day, kind: Kind) -> Vec<SegmentWatermark> {
     view.segment_watermarks(day, kind)
 }
 
-/// What is kept of a whole log.
+/// The cache of the whole log.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
-    /// When the log was as it is kept here.
+    /// The state of the log that the cache reflects.
     watermark: Option<Watermark>,
     days: BTreeMap<Day, CachedDay>,
     groups: Groups,
     pub(super) turns: Turns,
-    /// Conversations have numbers here, by the hashes of their ids, so that those of many days are
-    /// counted fast.
+    /// Numbers for conversations, by the hashes of their ids, so that conversations on several days
+    /// are counted quickly.
     talks: HashMap<u64, u32>,
 }
 
-/// What came since.
+/// The changes since the last update.
 struct Update {
     now: Watermark,
-    /// Of days that stand, the segments that their messages are in by now.
+    /// Unchanged days, with the current segments of their messages.
     grown: Vec<(Day, Vec<SegmentWatermark>)>,
-    /// Days to be added up.
+    /// Days to sum again.
     unread: Vec<Day>,
-    /// Messages to be added to the days that stand, by their sequence numbers.
+    /// Sequence numbers of messages to add to unchanged days.
     messages: Vec<u64>,
 }
 
 impl Cache {
-    /// Takes in all that was acknowledged before this call.
+    /// Adds everything that was acknowledged before this call.
     pub(super) fn catch_up(&mut self, store: &Store) -> Result<()> {
         let Some(news) = store.inner().with_snapshot(|view| Ok(self.news(view)))? else {
             return Ok(());
@@ -152,19 +152,19 @@ impl Cache {
             }
         })?;
         for (day, mut kept) in read_all(store, &news.unread)? {
-            // So that the first reports after this one are as fast as others.
+            // So that the first reports are as fast as later ones.
             for mask in Mask::USUAL {
                 let cells = mask.cells(&kept.sum.day, &mut self.groups);
                 kept.cells.insert(mask, cells);
             }
             self.days.insert(day, kept);
         }
-        // Not before: what failed half-way is done again, and counts nothing twice.
+        // Set last: if an update fails halfway, it is repeated, and nothing is counted twice.
         self.watermark = Some(news.now);
         Ok(())
     }
 
-    /// What is new; `None` if nothing is.
+    /// The changes since the last update; `None` if there are none.
     fn news(&self, view: &Snapshot<'_>) -> Option<Update> {
         let now = view.watermark();
         if self.watermark == Some(now) {
@@ -210,7 +210,7 @@ impl Cache {
         days.map(|(_, kept)| kept)
     }
 
-    /// The sums of the days of a report by these dimensions, and the names of the groups.
+    /// The sums of a report's days by these dimensions, and the names of the groups.
     pub(super) fn cells(
         &mut self,
         scope: &Scope,
@@ -230,9 +230,8 @@ impl Cache {
         (cells, &self.groups)
     }
 
-    /// How many conversations have a message in each bucket of a report. An error is a day
-    /// that has a rollup which does not name its conversations, and that shares its bucket with
-    /// others.
+    /// Number of conversations with a message in each bucket of a report. Fails with a day that has
+    /// a rollup without conversation ids and shares its bucket with other days.
     pub(super) fn conversations(&mut self, scope: &Scope) -> Result<Vec<(Option<Day>, u64)>, Day> {
         let mut talks = std::mem::take(&mut self.talks);
         for kept in self.days_mut(scope) {
@@ -273,7 +272,7 @@ impl Cache {
     }
 }
 
-/// Adds days up, several at once.
+/// Sums several days in parallel.
 fn read_all(store: &Store, days: &[Day]) -> Result<Vec<(Day, CachedDay)>> {
     let next = AtomicUsize::new(0);
     let read = || {

@@ -1,4 +1,4 @@
-//! The sums of days by the dimensions that a report tells apart, and what rows are made of.
+//! The sums of days by the dimensions of a report. Rows are built from them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,7 +6,7 @@ use super::query::Dimension;
 use crate::collections::DaySum;
 use crate::record::{Group, MessageSums, Sketch, Tally};
 
-/// Groups have numbers here, as few as they are, so that many days are put together fast.
+/// Numbers for groups, so that many days are combined quickly.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     numbers: HashMap<Group, u32>,
@@ -39,7 +39,7 @@ impl Groups {
 pub(super) struct Mask([bool; 4]);
 
 impl Mask {
-    /// Those of reports that are not told otherwise.
+    /// The dimensions of reports with default settings.
     pub(super) const USUAL: [Mask; 6] = [
         Mask([false; 4]),
         Mask([true, false, false, false]),
@@ -59,7 +59,7 @@ impl Mask {
         Mask(all.map(|dimension| dimensions.contains(&dimension)))
     }
 
-    /// What a day adds up to by these.
+    /// The sums of a day by these dimensions.
     pub(super) fn cells(self, day: &DaySum, groups: &mut Groups) -> Vec<Cell> {
         let mut cells: BTreeMap<[Option<&str>; 4], Tally> = BTreeMap::new();
         for (group, tally) in day.tallies() {
@@ -83,26 +83,26 @@ impl Mask {
     }
 }
 
-/// What the messages of one day and group add up to.
+/// The sums of the messages of one day and group.
 #[derive(Debug)]
 pub(super) struct Cell {
     pub group: u32,
     pub messages: u64,
-    /// Messages in the role `assistant` that are no further part of another one's answer.
+    /// Messages in the role `assistant` that are not a part of another message's answer.
     pub answered: u64,
-    /// What messages in any role add up to, but for how their latencies are spread.
+    /// The sums of messages in any role, without the distribution of latencies.
     pub all: MessageSums,
-    /// What answers alone add up to.
+    /// The sums of answers only.
     pub answers: MessageSums,
 }
 
 impl Cell {
-    /// Errors that another message than an answer has: each stands where an answer was to come.
+    /// Errors of messages other than answers. Each takes the place of an answer.
     pub(super) fn unanswered(&self) -> u64 {
         self.all.errors.saturating_sub(self.answers.errors)
     }
 
-    /// The requests that were answered, or that failed without an answer.
+    /// The requests that were answered or failed without an answer.
     pub(super) fn requests(&self) -> u64 {
         self.answered.saturating_add(self.unanswered())
     }

@@ -1,7 +1,7 @@
-//! Reports over messages: tokens, latencies, errors, contexts, conversations. They use sums in memory
-//! by day and group, which are updated with new messages, so that the cost of a report depends on the
-//! number of groups and days, not of messages. Nothing of this is written: removed messages are in the
-//! rollups of the log.
+//! Reports over messages: tokens, latencies, errors, contexts, conversations. They use sums in
+//! memory by day and group, which are updated with new messages. The cost of a report therefore
+//! depends on the number of groups and days, not of messages. The sums are not written to disk:
+//! removed messages are in the rollups of the log.
 
 mod answers;
 mod cache;
@@ -29,16 +29,15 @@ use crate::store::Store;
 
 /// Computes reports. Clones share their sums; any number of threads can use them.
 ///
-/// The first report reads all messages of the log once, a few at a time, while others record. Each
-/// later one first adds the changes since, by any process, including late messages and removals by
-/// retention, erasure or other programs. Messages that retention removed still count; erased messages
-/// do not, unless their day was rolled up before.
+/// The first report reads all messages of the log once, in small steps, while others can record.
+/// Each later report first adds the changes since the previous one, made by any process, including
+/// late messages and removals by retention, erasure or other programs. Messages that retention
+/// removed still count. Erased messages do not, unless their day was rolled up before.
 ///
 /// Days are UTC days, by the messages' own time. *Requests* are messages in the role `assistant`
-/// that are no further part of another one's answer; latencies, tokens, contexts and errors of
-/// models are those of answers, further parts included. Quantiles are within
-/// 1 %. A rollup of another tool's making that does not say what of it is of other roles counts as
-/// one of requests alone.
+/// that are not a part of another message's answer. Latencies, tokens, contexts and errors of
+/// models are those of answers, including their parts. Quantiles are within 1 %. A rollup written
+/// by another tool that does not separate the other roles counts as requests only.
 ///
 /// ```
 /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};
@@ -90,16 +89,16 @@ impl Analytics {
     /// Adds the changes since the last report, so that the next report is fast.
     ///
     /// # Errors
-    /// The error of reading messages; [`Conflict`](crate::ErrorKind::Conflict) if a
-    /// day's rollups were written again and again meanwhile.
+    /// The error of reading messages; [`Conflict`](crate::ErrorKind::Conflict) if a day's rollups
+    /// were repeatedly written during the call.
     pub fn catch_up(&self) -> Result<()> {
         self.caught_up().map(drop)
     }
 
-    /// What is kept, with all that was acknowledged before this call.
+    /// The sums, including everything that was acknowledged before this call.
     fn caught_up(&self) -> Result<MutexGuard<'_, Cache>> {
         let mut kept = self.kept.lock().unwrap_or_else(|poisoned| {
-            // Whoever panicked may have left half of something.
+            // A thread that panicked may have left an incomplete update.
             self.kept.clear_poison();
             let mut kept = poisoned.into_inner();
             *kept = Cache::default();

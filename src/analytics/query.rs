@@ -7,7 +7,7 @@ use crate::record::{Day, now, words};
 
 /// Default number of rows of a report.
 pub const ROWS_DEFAULT: usize = 1_000;
-/// Maximum limit of rows of a report.
+/// Maximum of the `limit` of a report.
 pub const ROWS_MAX: usize = 100_000;
 
 words! {
@@ -74,8 +74,7 @@ pub struct AnalyticsQuery {
     pub group: Option<Vec<Dimension>>,
     /// Bucket size.
     pub bucket: Option<Bucket>,
-    /// Maximum number of rows; 0 gives the totals alone. Default: 1,000; at most
-    /// 100,000.
+    /// Maximum number of rows; 0 returns only the totals. Default: 1,000. Maximum: 100,000.
     pub limit: Option<usize>,
 }
 
@@ -105,16 +104,16 @@ impl Scope {
 
 /// The defaults of a report.
 pub(super) struct Defaults {
-    /// The current day and as many before it; `None` for all days.
+    /// The number of days before the current day to include; `None` for all days.
     pub days_before: Option<u32>,
-    /// Its groups; `None` if it has no groups.
+    /// Its default groups; `None` if it has no groups.
     pub group: Option<&'static [Dimension]>,
-    /// Its bucket size; `None` if it has no buckets.
+    /// Its default bucket size; `None` if it has no buckets.
     pub bucket: Option<Bucket>,
 }
 
 impl AnalyticsQuery {
-    /// The days and groups of a report of this name.
+    /// The days and groups of the report with this name.
     pub(super) fn scope(&self, report: &str, defaults: &Defaults) -> Result<Scope> {
         let (mut since, mut until) = (self.since, self.until);
         if let (None, None, Some(before)) = (since, until, defaults.days_before) {

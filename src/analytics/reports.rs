@@ -1,4 +1,4 @@
-//! The reports, each with its defaults.
+//! The reports and their defaults.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -16,14 +16,14 @@ use crate::collections::with_seqs;
 use crate::error::{Error, Result};
 use crate::record::{ConversationMessage, Day};
 
-/// Maximum number of messages with errors.
+/// Maximum number of messages with errors in a report.
 const SAMPLES_MAX: usize = 20;
-/// Maximum bytes of an error in a report.
+/// Maximum number of bytes of an error in a report.
 const SAMPLE_BYTES_MAX: usize = 4 << 10;
 /// Maximum number of names of each dimension in a dashboard.
 const DASHBOARD_NAMES_MAX: usize = 100;
 
-/// A report of all days together, by these.
+/// Defaults of a report over all days, with these groups.
 const fn all_days(group: &'static [Dimension]) -> Defaults {
     Defaults {
         days_before: None,
@@ -32,7 +32,7 @@ const fn all_days(group: &'static [Dimension]) -> Defaults {
     }
 }
 
-/// Makes a report of the rows that pass, each with what it adds up to.
+/// Builds a report from the rows that pass the filter, with their sums.
 macro_rules! report {
     ($report:ident { $row:ident }: $analytics:ident, $scope:expr, $query:ident, $passes:expr, $sum:expr) => {{
         let scope = $scope;
@@ -49,11 +49,11 @@ macro_rules! report {
 }
 
 impl Analytics {
-    /// Messages and tokens, in any role, of all days. By default by model, configuration and day.
+    /// Messages and tokens of all roles. Default: all days, by model, configuration and day.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a query that cannot be answered, as
-    /// one whose `until` is before its `since`; else as [`catch_up`](Self::catch_up). So it is for
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an invalid query, such as one whose
+    /// `until` is before its `since`; otherwise as [`catch_up`](Self::catch_up). This applies to
     /// all reports.
     pub fn usage(&self, query: &AnalyticsQuery) -> Result<UsageReport> {
         let by_day = Defaults {
@@ -74,8 +74,8 @@ impl Analytics {
         })
     }
 
-    /// The sums of requests: by default by model and configuration, of the current
-    /// UTC day and the six before it if no day is given.
+    /// Sums of requests. Default: the current UTC day and the six days before it, by model and
+    /// configuration.
     pub fn models(&self, query: &AnalyticsQuery) -> Result<ModelsReport> {
         let last_week = Defaults {
             days_before: Some(6),
@@ -85,14 +85,14 @@ impl Analytics {
         report!(ModelsReport { ModelRow }: self, scope, query, has_answers, rows::models)
     }
 
-    /// Latency: by default by orchestration mode, of all days.
+    /// Latency. Default: all days, by orchestration mode.
     pub fn latency(&self, query: &AnalyticsQuery) -> Result<LatencyReport> {
         let scope = query.scope("latency", &all_days(&[Dimension::Mode]))?;
         let says = |row: &Row<'_>| has_requests(row) || row.any(|sums| sums.latency_count);
         report!(LatencyReport { LatencyRow }: self, scope, query, says, rows::latency)
     }
 
-    /// Numbers of requests: by default by task type, of all days.
+    /// Number of requests. Default: all days, by task type.
     pub fn tasks(&self, query: &AnalyticsQuery) -> Result<TasksReport> {
         let scope = query.scope("tasks", &all_days(&[Dimension::TaskType]))?;
         let mut kept = self.caught_up()?;
@@ -125,22 +125,22 @@ impl Analytics {
         })
     }
 
-    /// Use of context windows: by default by model, of all days.
+    /// Use of context windows. Default: all days, by model.
     pub fn context(&self, query: &AnalyticsQuery) -> Result<ContextReport> {
         let scope = query.scope("context", &all_days(&[Dimension::Model]))?;
         let says = |row: &Row<'_>| row.any(|sums| sums.context_utilization_count);
         report!(ContextReport { ContextRow }: self, scope, query, says, rows::context)
     }
 
-    /// Compression of contexts: by default by model, of all days.
+    /// Compression of contexts. Default: all days, by model.
     pub fn compression(&self, query: &AnalyticsQuery) -> Result<CompressionReport> {
         let scope = query.scope("compression", &all_days(&[Dimension::Model]))?;
         let says = |row: &Row<'_>| has_requests(row) || row.any(|sums| sums.compressed);
         report!(CompressionReport { CompressionRow }: self, scope, query, says, rows::compression)
     }
 
-    /// Errors of messages in any role, by type: and by default by model, of all days.
-    /// Includes the latest errors in the log.
+    /// Errors of messages of all roles, by type. Default: all days, by model. Includes the latest
+    /// errors in the log.
     pub fn errors(&self, query: &AnalyticsQuery) -> Result<ErrorsReport> {
         let scope = query.scope("errors", &all_days(&[Dimension::Model]))?;
         let mut kept = self.caught_up()?;
@@ -159,7 +159,7 @@ impl Analytics {
         })
     }
 
-    /// Messages with errors, by their sequence numbers, as they stand in the log.
+    /// Messages with errors, read from the log by their sequence numbers.
     fn samples(&self, seqs: &[u64]) -> Result<Vec<ErrorSample>> {
         let mut samples = Vec::new();
         with_seqs(
@@ -180,12 +180,12 @@ impl Analytics {
         Ok(samples)
     }
 
-    /// Active conversations: by default by day, of all days. It has no groups.
+    /// Active conversations. Default: all days, by day. It has no groups.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) also for a bucket of several days of which
-    /// one has a rollup of another tool's making that does not name its conversations: it is not
-    /// known then which of them were held on several days.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) also for a bucket of several days if one of
+    /// them has a rollup by another tool without conversation ids. It is then unknown which
+    /// conversations were active on several days.
     pub fn active(&self, query: &AnalyticsQuery) -> Result<ActiveReport> {
         let by_day = Defaults {
             days_before: None,
@@ -214,7 +214,7 @@ impl Analytics {
         })
     }
 
-    /// The dashboard: by default of the current UTC day. It has no groups and no buckets.
+    /// The dashboard. Default: the current UTC day. It has no groups and no buckets.
     pub fn dashboard(&self, query: &AnalyticsQuery) -> Result<DashboardMetrics> {
         let today = Defaults {
             days_before: Some(0),
@@ -225,7 +225,7 @@ impl Analytics {
         let mut kept = self.caught_up()?;
         let usage = kept.total(&scope, rows::usage);
         let models = kept.total(&scope, rows::models);
-        // Of no day at all there is nothing.
+        // An empty period has no conversations.
         let conversations = kept.conversations(&scope).ok();
         let conversations_today = conversations.map(|counts| {
             let of_all = counts.first();
@@ -238,7 +238,7 @@ impl Analytics {
             };
             let (rows, _) = kept.sums(&scope, DASHBOARD_NAMES_MAX, has_requests, rows::requests);
             let named = rows.into_iter().filter_map(|(of, requests)| {
-                // A row has the name of its dimension alone.
+                // A row has only the name of its dimension.
                 let name = of.model_used.or(of.config_used).or(of.task_type)?;
                 Some((name, requests))
             });
@@ -276,8 +276,8 @@ fn has_requests(row: &Row<'_>) -> bool {
     row.requests > 0
 }
 
-/// Whether a row adds to what requests come to. One of further parts of answers alone does, where
-/// the requests themselves are of other groups or days.
+/// Whether a row contributes to the sums of requests. A row that only has parts of answers
+/// contributes as well, if the requests themselves are in other groups or days.
 fn has_answers(row: &Row<'_>) -> bool {
     has_requests(row)
         || row.any(|sums| sums.tokens_in)
@@ -321,7 +321,7 @@ fn error_rows(kept: &mut Cache, scope: &Scope) -> Vec<ErrorRow> {
 }
 
 impl Cache {
-    /// The sequence numbers of the latest messages with an error, the latest first.
+    /// The sequence numbers of the latest messages with an error, latest first.
     fn latest_failed(&self, scope: &Scope) -> Vec<u64> {
         let days = self.days(scope).rev();
         let failed = days.flat_map(|(_, kept)| kept.sum.failed.iter().rev());

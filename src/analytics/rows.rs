@@ -1,4 +1,4 @@
-//! Rows of reports, put together of the days and groups that they are of.
+//! Rows of reports, built from days and groups.
 
 use std::cmp::Reverse;
 
@@ -10,7 +10,7 @@ use super::cells::{Cell, Groups, Mask};
 use super::query::Scope;
 use crate::record::{Day, DenseSketch, MessageSums};
 
-/// The cells that a row is made of.
+/// The cells of a row.
 pub(super) struct Row<'a> {
     pub bucket: Option<Day>,
     pub group: u32,
@@ -20,11 +20,11 @@ pub(super) struct Row<'a> {
 }
 
 impl Cache {
-    /// The rows of a report, unordered but for their buckets, and the names of their groups.
+    /// The rows of a report and the names of their groups. Rows are sorted by bucket only.
     pub(super) fn rows(&mut self, scope: &Scope) -> (Vec<Row<'_>>, &Groups) {
         let (cells, groups) = self.cells(scope, Mask::of(&scope.group));
         let mut rows: Vec<Row<'_>> = Vec::new();
-        // Of the bucket's rows, where that of each group is.
+        // For each group, the index of its row in the current bucket.
         let mut places: Vec<Option<usize>> = vec![None; groups.len()];
         let mut bucket = None;
         for (day, cells) in cells {
@@ -53,8 +53,8 @@ impl Cache {
         (rows, groups)
     }
 
-    /// Those of the rows that pass, in order, so many of them at most, with what each adds up to;
-    /// and how many pass.
+    /// The rows that pass the filter, sorted and limited, with their sums; and the number of rows
+    /// that pass.
     pub(super) fn sums<S>(
         &mut self,
         scope: &Scope,
@@ -76,7 +76,7 @@ impl Cache {
         (rows.into_iter().map(row).collect(), row_count)
     }
 
-    /// What all rows add up to.
+    /// The sums of all rows.
     pub(super) fn total<S>(
         &mut self,
         scope: &Scope,
@@ -89,7 +89,7 @@ impl Cache {
 }
 
 impl Row<'_> {
-    /// Whether there is any of this in the answers.
+    /// Whether the answers have a value other than 0 for this field.
     pub(super) fn any(&self, of: impl Fn(&MessageSums) -> u64) -> bool {
         self.cells.iter().any(|cell| of(&cell.answers) > 0)
     }
@@ -112,13 +112,13 @@ fn total(cells: &[&Cell], of: impl Fn(&Cell) -> u64) -> u64 {
     numbers.fold(0, u64::saturating_add)
 }
 
-/// Which part of a number another one is.
+/// The ratio of two numbers.
 #[allow(clippy::cast_precision_loss)] // A part is not to the last digit.
 pub(super) fn part(some: u64, all: u64) -> Option<f64> {
     (all > 0).then(|| some as f64 / all as f64)
 }
 
-/// The requests that failed. Several parts of one answer may have an error.
+/// The number of failed requests. Several parts of one answer may have an error.
 fn failed(cells: &[&Cell]) -> u64 {
     let answered = total(cells, |cell| cell.answered);
     let answers = total(cells, |cell| cell.answers.errors);
@@ -211,7 +211,7 @@ pub(super) fn compression(cells: &[&Cell], _: &mut DenseSketch) -> CompressionSu
     CompressionSums {
         requests: answered,
         compressed,
-        // Several parts of one answer may say it.
+        // Several parts of one answer may be counted.
         rate: part(compressed.min(answered), answered),
     }
 }

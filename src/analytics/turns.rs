@@ -1,5 +1,5 @@
-//! What `turn.completed` events say of tokens. An agent that records its messages as well says the
-//! same there, so these sums are kept apart from those of messages.
+//! Token counts in `turn.completed` events. An agent that also records messages reports the same
+//! tokens there, so these sums are separate from those of messages.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::record::{Day, Event, event_type};
 use crate::store::{Store, Watermark};
 
-/// The payload of the event, as far as it counts. What is of another type is taken as missing.
+/// The relevant part of the event's payload. A value of the wrong type counts as missing.
 #[derive(Deserialize)]
 struct Payload {
     #[serde(default)]
@@ -25,13 +25,13 @@ struct Payload {
 
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    /// When the log was as it is counted here.
+    /// The state of the log that the sums reflect.
     watermark: Option<Watermark>,
     days: BTreeMap<(Day, Option<String>), TurnSums>,
 }
 
 impl Turns {
-    /// Takes in the events that came since, or all of them if lines were moved or removed.
+    /// Adds the events since the last update, or all events if lines were moved or removed.
     pub(super) fn catch_up(&mut self, store: &Store) -> Result<()> {
         let before = self.watermark;
         let inner = store.inner();
@@ -39,7 +39,7 @@ impl Turns {
         let since = before.filter(|watermark| now.has_same_rows(*watermark));
         let after = since.map_or(0, |watermark| watermark.last_seq);
         let seqs = seqs_of_events(inner, event_type::TURN_COMPLETED, (after, now.last_seq))?;
-        // What fails half-way is done again from the beginning.
+        // If the update fails halfway, the next one starts from the beginning.
         self.watermark = None;
         if since.is_none() {
             self.days.clear();
@@ -69,7 +69,7 @@ impl Turns {
         );
     }
 
-    /// The rows of a report: by its buckets and, if it tells models apart, by model.
+    /// The rows of a report: by bucket and, if it groups by model, by model.
     pub(super) fn rows(&self, scope: &Scope, rows_max: usize) -> Vec<TurnRow> {
         let by_model = scope.group.contains(&Dimension::Model);
         let mut rows: BTreeMap<RowKey, TurnSums> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Records of a gateway: a request, an answer, a failure; for the queue, and as blocking calls of the
-//! store.
+//! Records of a gateway: requests, answers and failures. They can be queued, or recorded with
+//! blocking calls of the store.
 
 use uuid::Uuid;
 

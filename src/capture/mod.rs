@@ -160,7 +160,7 @@ impl Capture {
         self.push_all(jobs)
     }
 
-    /// Queues a model's whole answer, as the next message of its conversation, filled from the
+    /// Queues a model's complete answer, as the next message of its conversation, filled from the
     /// metadata. Returns the message's id.
     ///
     /// # Errors
@@ -195,7 +195,7 @@ impl Capture {
         self.record(message).map(|()| id)
     }
 
-    /// An answer that comes in chunks and is to become one message.
+    /// A streamed answer that becomes one message.
     pub fn response(&self, conversation_id: Uuid) -> ResponseStream {
         ResponseStream::new(self.clone(), conversation_id)
     }
@@ -228,7 +228,7 @@ impl Capture {
         self.owner.queue.last_error()
     }
 
-    /// A checked record, to be queued.
+    /// Creates the queue entry of a validated record.
     fn job(&self, record: Record, if_known: IfKnown) -> Result<Job> {
         let (bytes, bytes_max) = (text_len(&record), self.owner.line_bytes_max);
         if bytes > bytes_max {
@@ -247,7 +247,7 @@ impl Capture {
         })
     }
 
-    /// Keeps an error that no one is there to be told.
+    /// Stores an error that no caller is waiting for.
     pub(crate) fn note(&self, error: Error) {
         self.owner.queue.note(error);
     }

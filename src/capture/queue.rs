@@ -15,12 +15,12 @@ use crate::record::Record;
 /// Initial capacity, so that a burst does not wait for an allocation.
 const RESERVED_RECORDS_MAX: usize = 10_000;
 /// After a batch the writer collects records for this long, unless a caller waits or the queue
-/// fills. Callers need not wake it meanwhile, which is the largest cost of a call.
+/// fills. Callers do not have to wake it during this time; waking it is the largest cost of a call.
 const GATHER: Duration = Duration::from_millis(5);
-/// How long it waits for more waiting callers, if there were several last time: half as many make a
-/// batch, so that it is woken once for all of them.
+/// How long the writer waits for more waiting callers if there were several last time. Half as many
+/// start a batch, so that it is woken once for all of them.
 const GATHER_AWAITED: Duration = Duration::from_micros(200);
-/// Number of empty rounds after which it sleeps until it is woken.
+/// Number of empty rounds after which the writer sleeps until it is woken.
 const QUIET_ROUNDS_MAX: u32 = 20;
 
 /// Called with the results of the records of one call, on the writing thread. Dropped without a call
@@ -53,9 +53,9 @@ enum Phase {
     /// Busy with a bounded task.
     #[default]
     Busy,
-    /// It waits briefly for more, unless it is woken.
+    /// Waits briefly for more records, unless it is woken.
     Gathering,
-    /// It waits until it is woken.
+    /// Waits until it is woken.
     Asleep,
 }
 
@@ -74,7 +74,7 @@ struct State {
     /// Number of waiting callers that starts a batch.
     awaited_min: usize,
     closed_at: Option<Instant>,
-    /// The error after which nothing more is written.
+    /// The fatal error after which nothing is written.
     dead: Option<Error>,
     /// The error of the last retry.
     locked: Option<Error>,
@@ -83,9 +83,9 @@ struct State {
 pub(super) struct Queue {
     limits: Limits,
     state: Mutex<State>,
-    /// To the writer: there is work.
+    /// Wakes the writer: there is work.
     work: Condvar,
-    /// To the waiting callers: records were answered, and there is space.
+    /// Wakes waiting callers: records were answered and there is space.
     answered: Condvar,
     writer: OnceLock<ThreadId>,
 }
@@ -207,8 +207,8 @@ impl Queue {
         }
     }
 
-    /// Returns when everything that is queued now is answered: the number of lost records so far, and
-    /// the error of the last one.
+    /// Returns when everything that is queued now was answered. Returns the number of lost records
+    /// so far, and the error of the last one.
     pub(super) fn flush(&self) -> Result<(u64, Option<Error>)> {
         if self.is_writer() {
             let message = "flush was called in on_error, where it would wait for itself";
@@ -304,7 +304,7 @@ impl Queue {
                     .unwrap_or_else(PoisonError::into_inner);
             }
             has_gathered = true;
-            // The callers of last time do not return.
+            // The callers of the previous batch did not return.
             state.awaited_min = 1;
         }
     }
@@ -320,8 +320,8 @@ impl Queue {
         self.notify(&state);
     }
 
-    /// Another process holds the lock. Returns whether to retry: always, until the timeout after the
-    /// queue was closed.
+    /// Another process holds the lock. Returns whether to retry: always while the queue is open,
+    /// and until the timeout after it was closed.
     pub(super) fn may_retry(&self, locked: &Error, drain_timeout: Duration) -> bool {
         let mut state = self.lock();
         let closed_for = state.closed_at.map(|closed_at| closed_at.elapsed());
@@ -341,7 +341,7 @@ impl Queue {
         self.notify(&state);
     }
 
-    /// The writer ends. After an abnormal end, queued records have failed.
+    /// The writer ends. If it ended abnormally, queued records have failed.
     pub(super) fn end(&self) {
         let mut state = self.lock();
         if state.stats.queued == 0 && state.closed_at.is_some() {

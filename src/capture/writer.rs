@@ -94,7 +94,7 @@ impl Writer {
             };
             // The store drops the state of an aborted transaction.
             match catch_unwind(AssertUnwindSafe(put)) {
-                // Then nothing was written.
+                // Nothing was written.
                 Ok(Err(e)) if e.kind() == ErrorKind::Locked => {
                     if self.queue.may_retry(&e, self.drain_timeout) {
                         std::thread::sleep(RETRY_PAUSE);
@@ -155,13 +155,13 @@ impl Writer {
 
     fn report(&mut self, error: &Error, record: Option<&Record>) {
         if let (Some(on_error), Some(record)) = (&mut self.on_error, record) {
-            // A panic there is the program's, shown by its hook; writing continues.
+            // The panic is the callback's and was shown by the panic hook. Writing continues.
             let _ = catch_unwind(AssertUnwindSafe(|| on_error(error, record)));
         }
     }
 }
 
-/// The number of first records for one batch; at least one.
+/// The number of records in the next batch; at least one.
 fn batch_len(jobs: &VecDeque<Job>) -> usize {
     let mut bytes = 0;
     let fits = |job: &&Job| {

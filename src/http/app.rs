@@ -44,9 +44,9 @@ tokio::task_local! {
     pub(super) static HELD: RefCell<Vec<Arc<Held>>>;
 }
 
-/// Maximum number of long reads and long answers at the same time.
+/// Maximum number of concurrent long reads and long answers.
 const LONG_READS_MAX: usize = 4;
-/// Memory reserved for a page: a full one without its last record.
+/// Memory reserved for a page: the maximum page size plus one record.
 const PAGE_ROOM: usize = PAGE_BYTES_MAX + LINE_BYTES_MAX;
 
 pub(super) struct App {
@@ -71,8 +71,8 @@ pub(super) struct App {
     pub(super) stopped: watch::Receiver<bool>,
 }
 
-/// Carries answers from the writing thread to waiting requests. A task distributes them, so that the
-/// thread wakes only this task for a whole batch.
+/// Carries answers from the writing thread to waiting requests. A task distributes them, so that
+/// the writing thread wakes only this task for a whole batch.
 #[derive(Clone)]
 pub(super) struct Answers(mpsc::UnboundedSender<Answered>);
 
@@ -87,13 +87,13 @@ impl Answers {
     }
 
     fn send(&self, to: oneshot::Sender<Acks>, acks: Acks) {
-        // When the server stops, no request waits.
+        // After the server stopped, no request waits.
         let _ = self.0.send((to, acks));
     }
 
     pub(super) async fn hand_on(mut answered: mpsc::UnboundedReceiver<Answered>) {
         while let Some((to, acks)) = answered.recv().await {
-            // A closed client needs no answer.
+            // A client that disconnected needs no answer.
             let _ = to.send(acks);
         }
     }
@@ -152,7 +152,7 @@ impl App {
         self.read_much(move |app| {
             let mut held = app.answers_held.reserve(PAGE_ROOM)?;
             let (made, _) = read(app, PAGE_BYTES_MAX)?;
-            // Before the next long read starts.
+            // Released before the next long read starts.
             held.resize(made.len())?;
             Ok(made.holding(held))
         })

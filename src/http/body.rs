@@ -22,9 +22,10 @@ use super::memory::{Gathered, Held, Refused};
 use super::problem::Problem;
 use crate::wire::issues::{Issue, issues};
 
-/// The longest answer in JSON: a page, and a record.
+/// Maximum length of a JSON answer: a page and one record.
 pub(super) const ANSWER_BYTES_MAX: usize = 48 << 20;
-/// Maximum body for which all errors are reported; for a longer one only the first.
+/// Maximum length of a body for which all errors are reported. For a longer body only the first is
+/// reported.
 const EXPLAINED_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of records of a body.
 const BATCH_MAX: usize = 1_000;
@@ -178,10 +179,11 @@ pub(super) fn push(gathered: &mut Gathered, more: &[u8]) -> Result<(), Problem> 
     })
 }
 
-/// A body whose memory is reserved until the request is answered: its records take as much.
+/// Keeps the memory of a body reserved until the request is answered, because its records take as
+/// much memory.
 fn hold(gathered: Gathered) -> Bytes {
     let (bytes, held) = gathered.whole();
-    // Outside of a request, as in a test, it is held as long as the body.
+    // Outside a request, as in a test, it is held as long as the body.
     let _ = HELD.try_with(|all| all.borrow_mut().push(held));
     bytes
 }
@@ -288,7 +290,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
     }
 }
 
-// An alias without the parameter, for descriptions: utoipa composes other names.
+// An alias without the parameter for the description, because utoipa composes names from
+// parameters.
 impl<T: ToSchema> PartialSchema for OneOrMore<T> {
     fn schema() -> RefOr<Schema> {
         let one = || Ref::from_schema_name(T::name());
@@ -386,7 +389,7 @@ impl Made {
         self.body.len()
     }
 
-    /// The same with the memory that was reserved for it.
+    /// The same, with the memory reserved for it.
     pub(super) fn holding(self, held: Held) -> Made {
         let held = Some(held);
         Made { held, ..self }

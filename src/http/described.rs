@@ -12,9 +12,9 @@ use crate::wire::new::nullable;
 
 const UUID: &str = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$";
 
-/// The parts of the patterns of times. A year has two digits and two more.
+/// Parts of the patterns of times. A year is matched as its first two and its last two digits.
 mod times {
-    /// Months with their days, but for 29 February.
+    /// Months with their days, without 29 February.
     const DAYS: &str =
         "(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31";
     /// The last two digits of leap years, except centuries.
@@ -32,8 +32,8 @@ mod times {
         days_of("19[7-9][0-9]|[2-9][0-9]{3}", &leap_years)
     }
 
-    /// An instant of 1970 to 9999 in RFC 3339. With an offset, only years in which no offset leaves
-    /// this range.
+    /// An RFC 3339 time from 1970 to 9999. With an offset, only years in which no offset leads
+    /// outside this range.
     fn instant(utc: &str) -> String {
         let leap_years = format!("19(7[26]|8[048]|9[26])|([2-8][0-9]|9[0-8]){LEAP}");
         let inner = days_of(
@@ -105,8 +105,8 @@ fn describe_operation(method: &str, path: &str, operation: &mut Value) {
     });
 }
 
-/// Adds a pattern to the schemas of ids, as not all tools know the format. An absent parameter is
-/// left out, never null.
+/// Adds a pattern to the schemas of ids, because not all tools know the format. An absent parameter
+/// is omitted, never null.
 fn describe_parameter(schema: &mut Value) {
     if schema["format"] == "uuid" {
         schema["pattern"] = UUID.into();
@@ -121,7 +121,7 @@ fn describe_parameter(schema: &mut Value) {
     }
 }
 
-/// Replaces a schema of another or null by the other; returns whether it was one.
+/// Replaces a schema that allows null by the schema without null. Returns whether it allowed null.
 fn drop_null(schema: &mut Value) -> bool {
     let either = schema.get("oneOf").and_then(Value::as_array);
     let Some([one, other]) = either.map(Vec::as_slice) else {
@@ -137,7 +137,7 @@ fn drop_null(schema: &mut Value) -> bool {
     true
 }
 
-/// Marks texts that are times.
+/// Adds the format of times to text fields.
 fn describe_times(schemas: &mut Value) {
     let patterns = [
         ("Day", format!("^{}$", times::day())),
@@ -152,7 +152,7 @@ fn describe_times(schemas: &mut Value) {
     schemas["Moment"]["anyOf"][0]["pattern"] = times::day_or_instant().into();
 }
 
-/// Describes dependent fields, and fields that the path has.
+/// Describes fields that depend on each other, and fields that are given by the path.
 fn describe_records(schemas: &mut Value) {
     for (name, of_path) in [
         ("NewOutcome", &["request_id", "call_id"][..]),
@@ -187,7 +187,7 @@ fn describe_records(schemas: &mut Value) {
         { "properties": { "status": { "enum": ["failed"] } } },
         { "properties": failed_alone },
     ]);
-    // Each step has a time of its own, and only some have a commit.
+    // Each step has its own time field, and only some have a commit.
     let step = |words: &[&str], nulls: &[&str]| {
         let mut properties = json!({ "status": { "enum": words } });
         for name in nulls {
@@ -238,7 +238,7 @@ fn describe_events(schemas: &mut Value) {
     });
 }
 
-/// Removes parts for Rust documentation from descriptions: examples in Rust and link targets.
+/// Removes Rust-specific parts from descriptions: examples in Rust and link targets.
 fn plain(value: &mut Value) {
     match value {
         Value::Object(object) => {

@@ -11,7 +11,7 @@ use crate::collections::{Ack, AckStatus};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::Store;
 
-/// Minimum interval of checks, since each writes to the disk.
+/// Minimum interval between checks, because each check writes to the disk.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Set after the store failed to write, until it writes a record again.
@@ -62,9 +62,9 @@ impl Doubt {
         }
     }
 
-    /// The reason why a record would be refused now, as the `code` of a problem; `None` if it would be
-    /// accepted. The answer is at most a second old, and not older than the last failed write; a full
-    /// disk is noticed at once.
+    /// The reason why a record would be rejected now, as the `code` of a problem; `None` if it
+    /// would be accepted. The answer is at most one second old and not older than the last failed
+    /// write. A full disk is detected at once.
     pub(super) async fn why_refused(&self, store: &Store) -> Option<&'static str> {
         let mut checked = self.0.checked.lock().await;
         let mut is_known = false;

@@ -1,5 +1,5 @@
-//! Write-idle timeout: ends a connection whose client does not read its answer, which would otherwise
-//! hold its slot and its answer forever.
+//! Write-idle timeout: closes a connection whose client does not read its answer. Otherwise it
+//! would hold its slot and its answer forever.
 
 use std::io;
 use std::pin::Pin;

@@ -24,13 +24,13 @@ pub(super) struct Memory {
     large_max: usize,
     small: AtomicUsize,
     large: AtomicUsize,
-    /// The maximum that was held since it was last read.
+    /// Maximum number of held bytes since it was last read.
     most: AtomicUsize,
 }
 
 impl Memory {
-    /// A limit of this many bytes, and at least two bodies of the maximum length, as a compressed one
-    /// counts twice.
+    /// A limit of this many bytes, but at least two bodies of the maximum length, because a
+    /// compressed body counts twice.
     pub(super) fn new(bytes_max: usize, body_bytes_max: usize) -> Arc<Memory> {
         let small = (bytes_max / SMALL_PART).max(SMALL_BYTES);
         let large = (bytes_max - bytes_max / SMALL_PART).max(body_bytes_max.saturating_mul(2));
@@ -48,7 +48,7 @@ impl Memory {
         self.large_max
     }
 
-    /// The maximum that was held since the last call, in bytes.
+    /// Maximum number of held bytes since the last call.
     #[cfg_attr(not(all(target_os = "linux", target_env = "gnu")), allow(dead_code))]
     pub(super) fn take_most(&self) -> usize {
         let held = self.bytes_held();
@@ -121,7 +121,7 @@ impl Held {
             self.memory.note_most();
             return Ok(());
         }
-        // In steps.
+        // Grows in steps.
         let wanted = bytes.next_multiple_of(SMALL_BYTES);
         if !take(large, wanted - self.large) {
             let detail = format!(
@@ -144,8 +144,8 @@ impl Drop for Held {
     }
 }
 
-/// A body while it is received. A long one is in mapped pages, which go back to the system as soon as
-/// it is dropped; an allocator may keep freed memory.
+/// A body while it is received. A long body is in mapped pages, which are returned to the system
+/// when it is dropped. An allocator might keep the freed memory.
 pub(super) struct Gathered {
     held: Held,
     bytes_max: usize,
@@ -280,7 +280,7 @@ impl HttpBody for Answer {
     }
 }
 
-/// Bytes of an answer: the body is dropped before they are written.
+/// Bytes of an answer. The body is dropped before they are written.
 struct Part {
     bytes: Bytes,
     _held: Arc<Held>,
@@ -301,7 +301,8 @@ mod tests {
         (read(&memory.small), read(&memory.large))
     }
 
-    /// Long bodies take what there is and no more, short ones still come, and all is given back.
+    /// Long bodies are limited to the available memory, short bodies are still accepted, and all
+    /// memory is released.
     #[test]
     fn long_bodies_keep_no_short_one_out() {
         const MIB: usize = 1 << 20;
@@ -328,7 +329,7 @@ mod tests {
         let (bytes, held) = bodies.pop().unwrap();
         assert_eq!(bytes.len(), 4 * MIB / 1_000 * 1_000);
         assert!(bytes.iter().all(|byte| *byte == 7));
-        // Each alone holds the room.
+        // `bytes` alone keeps the reservation.
         drop(held);
         assert!(left(&memory).1 < all.1 - 8 * MIB);
         drop((bytes, bodies));

@@ -146,8 +146,8 @@ pub(super) fn of_path(
     Ok(())
 }
 
-/// Creates the conversation if requested. Checked before a 202: otherwise a message without a
-/// conversation would be rejected later.
+/// Creates the conversation if requested. Checked before a 202, because a message without a
+/// conversation would otherwise be rejected later.
 async fn begin(app: &Shared, id: Uuid, params: &AddParams) -> Result<(), Problem> {
     if !params.create && params.wait != Some(Wait::None) {
         return Ok(());

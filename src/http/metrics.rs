@@ -52,7 +52,7 @@ impl Drop for Counted {
     }
 }
 
-/// From 0.1 ms to 6.5 s.
+/// Buckets from 0.1 ms to 6.5 s.
 fn times() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 2.0, 17))
 }
@@ -188,7 +188,7 @@ fn of_store(to: &mut Numbers<'_>, counts: &Counts) -> fmt::Result {
     to.times("fsync", "How long fsyncs of files took", syncs)
 }
 
-/// Writes numbers down.
+/// Writes metrics to the encoder.
 struct Numbers<'a>(DescriptorEncoder<'a>);
 
 type By<'a> = (&'a str, u64);
@@ -259,7 +259,7 @@ impl Numbers<'_> {
         let mut buckets: Vec<(f64, u64)> = upto
             .map(|(bound, count)| (bound.as_secs_f64(), *count))
             .collect();
-        // Counted one by one: others may have been added in between.
+        // The buckets are read one by one, so values may have been added in between.
         let known: u64 = buckets.iter().map(|(_, count)| count).sum();
         let count = times.count.max(known);
         buckets.push((f64::INFINITY, count - known));

@@ -2,7 +2,7 @@
 
 use crate::collections::Page;
 
-/// A page ends with the record at which it reaches this size, in bytes of lines.
+/// Size limit of a page, in bytes of lines. The page ends with the record that reaches it.
 pub(super) const PAGE_BYTES_MAX: usize = 8 << 20;
 
 /// Whether a page ended before its limit of records was reached.

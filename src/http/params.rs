@@ -38,7 +38,7 @@ fn query<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     })
 }
 
-/// The query of a list, and the time as of which the list is read.
+/// The query of a list, and the time whose state the list shows.
 pub(super) struct ListAsOf<T> {
     pub(super) query: T,
     pub(super) as_of: Option<i64>,
@@ -133,7 +133,7 @@ impl AsOfParams {
     }
 }
 
-/// Sets a field of a body that the path says. If the body has it, it must be the same.
+/// Sets a field of a body from the path. If the body has the field, the values must be equal.
 pub(super) fn set_as_path<T: PartialEq + ToString + DeserializeOwned>(
     given: &mut Given<'static>,
     name: &'static str,
@@ -149,7 +149,7 @@ pub(super) fn set_as_path<T: PartialEq + ToString + DeserializeOwned>(
     Ok(())
 }
 
-/// The key under which a request is made once, however often it is sent.
+/// The idempotency key: repeated requests with the same key take effect once.
 pub(super) struct IdempotencyKey(pub(super) Option<String>);
 
 impl<S: Sync> FromRequestParts<S> for IdempotencyKey {

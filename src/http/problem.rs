@@ -67,7 +67,7 @@ impl Problem {
     pub(super) fn invalid(detail: impl Into<String>) -> Problem {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
         Problem {
-            // The whole body, until a field is known.
+            // The pointer to the whole body, until a field is known.
             field: Some(String::new()),
             ..Problem::new(status, ErrorKind::InvalidInput.as_str(), detail)
         }
@@ -85,7 +85,7 @@ impl Problem {
         self
     }
 
-    /// The problem of a query, whose parameters have the same names as an error's fields.
+    /// The problem of a query. Its parameters have the same names as the fields of the error.
     pub(super) fn of_query(error: &Error) -> Problem {
         let problem = Problem::bad_request(error.reason());
         match (error.kind(), error.field()) {
@@ -110,7 +110,7 @@ impl Problem {
         Problem::invalid(in_words(issues)).with_field(field.unwrap_or_default())
     }
 
-    /// The same, for a part of the body at a JSON pointer.
+    /// The same problem for a part of the body, given as a JSON pointer.
     pub(super) fn within(self, pointer: &str) -> Problem {
         let field = self.field.map(|field| format!("{pointer}{field}"));
         Problem { field, ..self }
@@ -134,7 +134,7 @@ pub(super) fn code(error: &Error) -> &'static str {
 impl From<&Error> for Problem {
     fn from(error: &Error) -> Problem {
         let kind = error.kind();
-        // Paths of files are only for the server's operator.
+        // File paths are only for the operator of the server.
         let detail = error.reason();
         let is_of_store = |status| {
             tracing::error!(%error, "the store failed");

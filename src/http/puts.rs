@@ -144,7 +144,8 @@ impl<T> Each<T> {
 pub(super) type IdentifiedAnswer = Each<Identified>;
 pub(super) type NumberedAnswer = Each<Numbered>;
 
-// An alias without the parameter, for descriptions: utoipa composes other names.
+// An alias without the parameter for the description, because utoipa composes names from
+// parameters.
 impl<T: ToSchema> PartialSchema for Each<T> {
     fn schema() -> RefOr<Schema> {
         let one = || Ref::from_schema_name(T::name());
@@ -216,7 +217,7 @@ impl Handed {
         })
     }
 
-    /// The key of each, as text.
+    /// The keys of the records, as text.
     pub(super) fn keys(&self) -> Vec<String> {
         self.records
             .iter()

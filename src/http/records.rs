@@ -29,9 +29,9 @@ use crate::ndjson::{self, Input};
 use crate::store::Store;
 
 const MEDIA_TYPE: &str = "application/x-ndjson";
-/// Bytes that are decompressed at a time.
+/// Number of bytes decompressed at a time.
 const READ_BYTES: usize = 64 << 10;
-/// Maximum number of lines of a body, including blank ones: each other line has an answer.
+/// Maximum number of lines of a body, including blank lines. Each non-blank line has an answer.
 const LINES_MAX: usize = 100_000;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -218,7 +218,7 @@ fn put(store: &Store, body: &Bytes) -> Result<(Vec<u8>, bool), Problem> {
             bytes = 0;
         }
     });
-    // The body is complete.
+    // The body is in memory, so a read error is caused by its content.
     read.map_err(|e| Problem::bad_request(e.to_string()))?;
     answers.put(batch);
     match answers.failed {

@@ -135,15 +135,15 @@ async fn around(
     response
 }
 
-/// An answer that holds memory until its client has read it. Only answers of reads are refused, as they
-/// can be requested again.
+/// An answer that reserves memory until its client has read it. Only answers to reads are rejected,
+/// because they can be requested again.
 fn held(app: &Shared, mut response: Response, is_read: bool) -> Response {
     let length = response.body().size_hint().exact();
     let length = usize::try_from(length.unwrap_or(0)).unwrap_or(usize::MAX);
     if length <= SMALL_BYTES {
         return response;
     }
-    // A long page has reserved memory.
+    // A long page already has reserved memory.
     let held = response.extensions_mut().remove::<Arc<Held>>();
     let held = held.and_then(Arc::into_inner);
     let mut held = held.unwrap_or_else(|| app.answers_held.held());

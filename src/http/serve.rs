@@ -163,7 +163,8 @@ fn serving_threads() -> io::Result<Runtime> {
         .build()
 }
 
-/// A runtime for blocking threads: a limited number, so that reads do not take all.
+/// A runtime for blocking threads. Their number is limited, so that reads leave room for other
+/// work.
 fn reading_threads() -> io::Result<Runtime> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     tokio::runtime::Builder::new_multi_thread()
@@ -177,7 +178,7 @@ fn reading_threads() -> io::Result<Runtime> {
 #[cfg(feature = "mcp")]
 fn own_mcp(app: &App, options: &Options, runtime: &Runtime) -> Mcp {
     let (store, analytics) = (app.store.clone(), app.analytics.clone());
-    // Idle sessions keep their slots, which must not count against streams.
+    // Idle sessions keep their slots. These must not count against the limit of streams.
     let feed = Feed::new(store.clone(), options.streams_max + mcp::SESSIONS_MAX);
     let (feed, tools) = (Arc::new(feed), options.mcp_tools.clone());
     let server = crate::mcp::Server::sharing(store, analytics, feed, tools);
@@ -386,10 +387,11 @@ impl Server {
             connections,
         };
         runtime.block_on(serve(serving, &options, stopped));
-        // Remaining reads and background writes may continue until the process ends.
+        // Remaining reads and background writes may continue until the process exits.
         runtime.shutdown_timeout(options.shutdown_timeout);
         readers.shutdown_background();
-        // Dropping it tries once more to write records that wait for a lock; lost ones are logged below.
+        // Dropping the handle retries once to write records that wait for a lock. Lost records are
+        // logged below.
         let _ = capture.flush();
         drop(capture);
         app_of_uses.gatekeeper.write_uses(&url, false);
@@ -475,12 +477,12 @@ async fn stop_if_poisoned(store: Store, stop: watch::Sender<bool>) {
 fn is_poisoned(store: &Store) -> bool {
     match store.counts() {
         Ok(counts) => counts.is_poisoned,
-        // Another directory has taken its place.
+        // Another directory took the place of the store.
         Err(error) => error.kind() == ErrorKind::Poisoned,
     }
 }
 
-/// Updates the reports at intervals, so that no report has to read much.
+/// Updates the reports at intervals, so that no report has to read many messages.
 async fn keep_reports(analytics: Analytics) {
     loop {
         let analytics = analytics.clone();
@@ -526,7 +528,7 @@ async fn serve(serving: Serving, options: &Options, mut stopped: watch::Receiver
                 continue;
             }
         };
-        // Answers are written in one piece.
+        // Answers are written in one piece, so Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
         let router = router.clone();
         let header_timeout = options.header_timeout;
@@ -577,6 +579,6 @@ async fn answer(
         .header_read_timeout(header_timeout)
         .max_buf_size(CONNECTION_BYTES)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
-    // Errors of a connection are the client's.
+    // Connection errors are caused by the client.
     let _ = watcher.watch(connection).await;
 }

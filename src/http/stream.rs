@@ -113,7 +113,7 @@ struct StreamEvent {
 
 /// The filter of a stream.
 struct Filter {
-    /// All kinds if empty.
+    /// Empty means all kinds.
     kinds: Vec<Kind>,
     conversation_id: Option<Uuid>,
 }
@@ -183,7 +183,7 @@ async fn stream(
     let after = after.map(|after| after.0.unsigned_abs());
     let lines = app.ask(move |app| {
         let last_seq = app.store.last_seq()?;
-        // Numbers that are not assigned yet belong to the next records.
+        // Numbers after the last assigned one belong to future records.
         let after = after.map_or(last_seq, |after| after.min(last_seq));
         Ok(app.store.lines_since(after))
     });
@@ -209,7 +209,7 @@ async fn stream(
     Ok(response)
 }
 
-/// A stream to a client. Reads are slower for a slow client.
+/// A stream to a client. It reads more slowly for a slow client.
 struct Stream {
     lines: PagedReader,
     filter: Filter,
@@ -250,7 +250,7 @@ async fn send(
 ) {
     let mut text = id(lines.seq());
     loop {
-        // A revoked token ends it before the next event.
+        // If the token was revoked, the stream ends before the next event.
         if !caller.is_allowed() || out.send(text.into()).await.is_err() {
             return;
         }
@@ -291,7 +291,7 @@ async fn send(
     }
 }
 
-/// The position of the log: not an event, but the client resumes from there.
+/// The position in the log. It is not an event, but the client resumes from it.
 fn id(seq: u64) -> String {
     format!("id: {seq}\n\n")
 }

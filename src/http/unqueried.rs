@@ -14,7 +14,8 @@ use super::problem::Problem;
 /// Methods and paths without query parameters.
 pub(super) type Unqueried = Arc<HashSet<(String, String)>>;
 
-/// From a description. Probes and scrapers may send query parameters, which are ignored.
+/// Derived from an API description. Probes and scrapers may send query parameters, which are
+/// ignored.
 pub(super) fn unqueried(api: &Value) -> Unqueried {
     let mut found = HashSet::new();
     for (path, item) in members(&api["paths"]) {

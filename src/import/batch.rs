@@ -1,4 +1,4 @@
-//! The way into the log: batches of bounded size, and what the log said to each record.
+//! Writes to the log in batches of bounded size and collects the log's result for each record.
 
 use uuid::Uuid;
 
@@ -10,7 +10,7 @@ use crate::line::text_len;
 use crate::record::{Conversation, ConversationMessage, ConversationTurn, Kind, Record, ToolCall};
 use crate::store::{Store, Tombstones};
 
-/// What an import needs of the log; the tests have one in memory.
+/// The operations that an import needs of the log. The tests implement it in memory.
 pub(super) trait Log {
     fn record_batch(&self, records: Vec<Record>) -> Result<Vec<Result<Ack>>>;
     fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>>;
@@ -22,22 +22,22 @@ pub(super) trait Log {
         Ok(None)
     }
 
-    /// Changes a conversation, if the log has it; whether it is another one then.
+    /// Applies a change to a conversation, if it exists. Returns whether the conversation changed.
     fn amend(&self, _id: Uuid, _change: &dyn Fn(&mut Conversation)) -> Result<bool> {
         Ok(false)
     }
 
-    /// A title as the log keeps it.
+    /// The stored form of a title, after redaction.
     fn kept_title(&self, title: String) -> Result<String> {
         Ok(title)
     }
 
-    /// What was erased and is to be left out.
+    /// The tombstones of erased data, which the import leaves out.
     fn tombstones(&self) -> Result<Tombstones> {
         Ok(Tombstones::default())
     }
 
-    /// Has what was erased come back, for good.
+    /// Removes a tombstone permanently, so that its data can be imported again.
     fn restore(&self, _tombstone: &str) -> Result<()> {
         Ok(())
     }
@@ -81,31 +81,31 @@ impl Log for Store {
     }
 }
 
-/// Where a record comes from: a file of the run and a line in it.
+/// The source of a record: a file of the run and a line in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) file: usize,
     pub(super) line: u64,
 }
 
-/// Of what the log said to a batch, the part that counts.
+/// The relevant part of the log's results for a batch.
 #[derive(Default)]
 pub(super) struct Sent {
-    /// Where the records come from that are now in the log.
+    /// The sources of the records that were added.
     pub(super) added: Vec<Place>,
-    /// What the log refused, in the order in which it was handed over.
+    /// The records that the log rejected, in the order in which they were passed.
     pub(super) refused: Vec<(Place, Error)>,
 }
 
-/// Records on their way to the log.
+/// Records that are waiting to be written.
 ///
-/// A full batch goes kind by kind, because a log writes once for every run of records of one kind.
-/// What may not be reordered is of one kind: a call and its outcome, the messages of a
-/// conversation. Only a conversation comes before its messages. The last batch of a path stays in
-/// order, so that the end of the log reads as the session did.
+/// A full batch is sent grouped by kind, because a log makes one write for each run of records of
+/// one kind. Records whose order matters have the same kind: a call and its outcome, the messages
+/// of a conversation. The only exception is that a conversation comes before its messages. The last
+/// batch of a path keeps its order, so that the end of the log reads like the session.
 pub(super) struct Batch<'a> {
     log: &'a dyn Log,
-    /// By [`rank`], each record with its place in the batch.
+    /// Each record with its source and its position in the batch, by [`rank`].
     waiting: [Vec<(u32, Place, Record)>; RANKS],
     records: u32,
     bytes: usize,
@@ -118,7 +118,7 @@ fn rank(record: &Record) -> usize {
         Kind::Conversations => 0,
         Kind::ConversationTurns => 1,
         Kind::ToolCalls => 2,
-        // Messages; there are no others.
+        // Messages. No other kinds are imported.
         _ => 3,
     }
 }
@@ -137,7 +137,7 @@ impl<'a> Batch<'a> {
         self.log
     }
 
-    /// Takes a record, or gives it back if it has to wait for [`send`](Batch::send).
+    /// Adds a record. Returns the record if the batch is full; call [`send`](Batch::send) first.
     pub(super) fn push(&mut self, place: Place, record: Record) -> Option<Record> {
         let bytes = RECORD_BYTES + text_len(&record);
         let is_full = self.records as usize >= BATCH_RECORDS_MAX
@@ -151,7 +151,7 @@ impl<'a> Batch<'a> {
         None
     }
 
-    /// The conversations that wait.
+    /// The waiting conversations.
     pub(super) fn conversations(&mut self) -> impl Iterator<Item = &mut Conversation> {
         let waiting = self.waiting[0].iter_mut();
         waiting.filter_map(|(_, _, record)| match record {
@@ -160,10 +160,11 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// Hands everything to the log, `by_kind` or in order, and says what became of it, without what changed nothing.
+    /// Writes all records to the log, `by_kind` or in order. Returns the results, without records
+    /// that changed nothing.
     ///
     /// # Errors
-    /// What is no judgement on a record but ends the import.
+    /// Any error that does not concern a single record. It ends the import.
     pub(super) fn send(&mut self, by_kind: bool) -> Result<Sent> {
         let mut sent = Sent::default();
         if self.records == 0 {

@@ -1,4 +1,4 @@
-//! What retention would remove of what is to be imported, asked before anything is written.
+//! Computes what retention would remove of an import, before anything is written.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -17,38 +17,38 @@ use crate::record::{
 use crate::retention::Cutoffs;
 use crate::store::{Keep, Reads, RemovalReason, Settings, Snapshot, Store, Tombstones};
 
-/// What an import does where the store's retention would remove some of what it adds.
+/// What an import does if the store's retention would remove some of the imported data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Expired {
-    /// It stops before anything is written, with an error that says what would be removed.
+    /// Stop before anything is written, with an error that lists what would be removed.
     #[default]
     Refuse,
-    /// It changes the store's settings first: what is imported is kept forever.
+    /// Change the store's settings first, so that imported data is kept forever.
     Keep,
-    /// It imports all. Retention removes what is past its time, and reports count it all the same.
+    /// Import everything. Retention removes what has expired; reports still count it.
     Expire,
 }
 
-/// Some of what retention would remove of an import; from
+/// A part of an import that retention would remove; from
 /// [`Importer::expiring`](super::Importer::expiring).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Expiring {
-    /// The kind of record; `conversations` stands for these and their messages.
+    /// The kind of record; `conversations` stands for conversations and their messages.
     pub kind: Kind,
-    /// Why they would go: by age or by size.
+    /// Reason for the removal: age or size.
     pub reason: RemovalReason,
     /// Number of conversations.
     pub conversations: u64,
-    /// Number of records that the store does not have: messages, turns, or requests and outcomes
-    /// of tool calls. By size, all of them.
+    /// Number of records that the store does not have: messages, turns, or requests and outcomes of
+    /// tool calls. For removal by size, all of them.
     pub records: u64,
-    /// The first day that is kept, by age.
+    /// For removal by age, the first day that is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Day>,
-    /// The setting that says so.
+    /// The setting that causes the removal.
     pub setting: &'static str,
-    /// Its value: days or bytes.
+    /// The value of the setting: days or bytes.
     pub value: u64,
 }
 
@@ -73,7 +73,7 @@ impl fmt::Display for Expiring {
     }
 }
 
-/// The error of an import that is refused.
+/// The error of a refused import.
 pub(super) fn refused(expiring: &[Expiring]) -> Error {
     let what: Vec<String> = expiring.iter().map(Expiring::to_string).collect();
     Error::invalid(format!(
@@ -82,25 +82,26 @@ pub(super) fn refused(expiring: &[Expiring]) -> Error {
     ))
 }
 
-/// A log that takes records only to ask what would become of them.
+/// A log that only records what retention would do with the records passed to it. It writes
+/// nothing.
 pub(super) struct Survey<'a> {
     store: &'a Store,
     found: RefCell<Found>,
 }
 
-/// What the store does not have.
+/// The records that the store does not have.
 #[derive(Default)]
 struct Found {
     conversations: HashMap<Uuid, Conversation>,
     turns: BTreeMap<Day, u64>,
-    /// The latest time of each call, and how many records are new.
+    /// The latest time and the number of new records of each call.
     calls: HashMap<(Uuid, String), (i64, u64)>,
     records: u64,
     bytes: u64,
 }
 
 impl Found {
-    /// What goes if the log becomes larger than it may be.
+    /// The removal by size, if the log would exceed its maximum size.
     fn over_size(&self, store: &Store, max_bytes: u64) -> Result<Option<Expiring>> {
         if self.records == 0 {
             return Ok(None);
@@ -123,7 +124,7 @@ impl Found {
     }
 }
 
-/// A conversation, by all of its messages.
+/// A conversation, summarized over all of its messages.
 struct Conversation {
     latest: i64,
     is_error: bool,
@@ -170,7 +171,7 @@ impl Log for Survey<'_> {
     }
 }
 
-/// Whether the store has a record of this key.
+/// Whether the store has a record with this key.
 fn is_known(view: &Snapshot<'_>, record: &Record) -> bool {
     let (id, call_id) = match record {
         Record::Turn(turn) => (turn.id, ""),
@@ -251,7 +252,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// What retention would remove by now of what was handed over.
+    /// What retention would now remove of the recorded data.
     pub(super) fn expiring(self, settings: &Settings) -> Result<Vec<Expiring>> {
         let Settings { privacy, retention } = settings;
         let cutoffs = Cutoffs::at(now(), retention, privacy);
@@ -276,7 +277,7 @@ impl<'a> Survey<'a> {
                 });
             }
         };
-        // Of which the log has later messages, it goes later.
+        // A conversation with later messages in the log expires later.
         let latest = self.store.inner().with_snapshot(|view| {
             let of = |(id, conversation): (&Uuid, &Conversation)| {
                 let key = view.hasher().key([&id.to_string(), ""]);

@@ -1,4 +1,4 @@
-//! What one line of a session file says, whatever the tool that wrote it.
+//! The content of one line of a session file, in the same form for every tool.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,24 +11,24 @@ use crate::record::{
     ConversationMessage, ConversationTurn, Role, Source, Timestamp, ToolCallDone, ToolCallReq,
 };
 
-/// What a line says. The parsers make it of the line alone and what they remember of the file;
-/// whether it was said before is not theirs to know.
+/// The content of a line. Parsers derive it only from the line and their state for the file.
+/// Whether the line was imported before is decided elsewhere.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Facts<'a> {
     pub(super) turn: Option<ConversationTurn>,
     pub(super) calls: Vec<ToolCallReq>,
-    /// A `latency_ms` of 0 is still to be told from the call.
+    /// A `latency_ms` of 0 is set later from the start of the call.
     pub(super) results: Vec<ToolCallDone>,
     pub(super) said: Option<Said<'a>>,
-    /// What other models took part in the answer that the line is of.
+    /// The messages of other models that contributed to the answer.
     pub(super) advice: Vec<Said<'a>>,
-    /// The call that the line answers, where its result was told before.
+    /// The call that the line answers, if its result was reported before.
     pub(super) answered: Option<Uuid>,
-    /// What the line says of whole conversations.
+    /// Data about whole conversations.
     pub(super) headings: Vec<Heading>,
-    /// Whether it is a line of another session that stands here once more: it is taken from there.
+    /// The line is a copy from another session. It is imported from that session's file.
     pub(super) is_repeated: bool,
-    /// What the line holds besides: types, and how often.
+    /// Types that were not understood, with their counts.
     pub(super) not_understood: BTreeMap<String, u64>,
 }
 
@@ -54,28 +54,28 @@ impl Facts<'_> {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tokens {
-    /// All of the prompt.
+    /// All prompt tokens.
     pub(super) input: u64,
-    /// A part of the prompt, as is the next one.
+    /// Part of `input`, like `cache_read`.
     pub(super) cache_write: u64,
     pub(super) cache_read: u64,
     pub(super) output: u64,
-    /// A part of the output.
+    /// Part of the output tokens.
     pub(super) reasoning: u64,
 }
 
 impl Tokens {
-    /// What these are more than others; never less than nothing.
+    /// The difference of each count, at least 0.
     pub(super) fn beyond(self, others: Tokens) -> Tokens {
         self.with(others, u64::saturating_sub)
     }
 
-    /// The greater of each count.
+    /// The maximum of each count.
     pub(super) fn or_more(self, others: Tokens) -> Tokens {
         self.with(others, u64::max)
     }
 
-    /// The lesser of each count.
+    /// The minimum of each count.
     pub(super) fn or_less(self, others: Tokens) -> Tokens {
         self.with(others, u64::min)
     }
@@ -91,9 +91,8 @@ impl Tokens {
     }
 }
 
-/// The message that a line is in a conversation. It is made of the line and of those before it in
-/// its file, and of nothing else: what the log holds in the end is the same wherever a growing
-/// file was cut.
+/// The message of a line. It is derived only from the line and the lines before it in its file, so
+/// the final log is the same no matter where a growing file was cut.
 #[derive(Debug, PartialEq)]
 pub(super) struct Said<'a> {
     pub(super) talk: ConversationRef<'a>,
@@ -101,27 +100,27 @@ pub(super) struct Said<'a> {
     pub(super) counted: Option<Counted>,
 }
 
-/// The API response that a message has tokens of, so that they are counted in one place.
+/// The API response whose tokens a message carries, so that they are counted only once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Counted {
-    /// The id of the message that stands for the request.
+    /// The id of the message that represents the request.
     pub(super) response: Uuid,
-    /// The line, if the message says more than tokens.
+    /// The line, if the message contains more than tokens.
     pub(super) line: Option<Uuid>,
 }
 
-/// A conversation, as a line of it names it.
+/// A conversation as a line refers to it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ConversationRef<'a> {
     pub(super) id: Uuid,
-    /// The tool's session, as the tool writes it.
+    /// The tool's session id, as the tool writes it.
     pub(super) session: Option<Cow<'a, str>>,
     pub(super) cwd: Option<Cow<'a, str>>,
-    /// The conversation that it is a part of.
+    /// The parent conversation.
     pub(super) parent: Option<Uuid>,
 }
 
-/// A text of a message, or what stands for one.
+/// A text of a message, or a substitute for one.
 #[derive(Debug, PartialEq)]
 pub(super) enum Text<'a> {
     Words(Cow<'a, str>),
@@ -132,14 +131,14 @@ pub(super) enum Text<'a> {
     },
 }
 
-/// A message with nothing in it yet.
+/// A message without content.
 pub(super) fn blank_message(
     id: Uuid,
     talk: Uuid,
     role: Role,
     at: i64,
 ) -> Result<Box<ConversationMessage>, String> {
-    // Made once: what is new has an id and a time of its own, which cost more than the rest.
+    // Created once: a new message gets an id and a timestamp, which cost more than the clone.
     static BLANK: LazyLock<ConversationMessage> =
         LazyLock::new(|| ConversationMessage::new(Uuid::nil(), Role::User, ""));
     let timestamp = Timestamp::from_ms(at).map_err(|e| e.to_string())?;
@@ -153,8 +152,8 @@ pub(super) fn blank_message(
     }))
 }
 
-/// Gives a message its texts. The first call stands in the fields that are made for it, any other
-/// by its name and id among the texts: its arguments are in its own record, and no content.
+/// Sets the texts of a message. The first call fills the tool fields. Any other call is listed
+/// among the texts with its name and id; its arguments are in its own record and are not content.
 pub(super) fn fill(message: &mut ConversationMessage, texts: Vec<Text<'_>>) {
     for text in texts {
         let words = match text {
@@ -176,8 +175,8 @@ pub(super) fn fill(message: &mut ConversationMessage, texts: Vec<Text<'_>>) {
     }
 }
 
-/// Gives a message the tokens that are its own. A part of them that is 0 is left out, and what a part
-/// has beyond its sum: not each line of a source tells all parts.
+/// Sets the tokens of a message. A part that is 0 is omitted, and a part larger than its sum is
+/// reduced to it, because not every line of a source reports all parts.
 pub(super) fn count(message: &mut ConversationMessage, tokens: Tokens) {
     let of = |tokens| i64::try_from(tokens).unwrap_or(i64::MAX);
     let part = |tokens, most: i64| Some(of(tokens).min(most)).filter(|tokens| *tokens > 0);
@@ -190,7 +189,7 @@ pub(super) fn count(message: &mut ConversationMessage, tokens: Tokens) {
     message.tokens_reasoning = part(tokens.reasoning, tokens_out);
 }
 
-/// Takes a message's tokens away, as another message has them.
+/// Removes the tokens of a message, because another message carries them.
 pub(super) fn uncount(message: &mut ConversationMessage) {
     message.tokens_in = None;
     message.tokens_out = None;
@@ -199,12 +198,12 @@ pub(super) fn uncount(message: &mut ConversationMessage) {
     message.tokens_reasoning = None;
 }
 
-/// The provider's usage object, whole, as the metadata of its message.
+/// The provider's complete usage object, as metadata of its message.
 pub(super) fn metadata(usage: &str) -> String {
     ["{\"usage\":", usage, "}"].concat()
 }
 
-/// Types of the blocks of a line that were not understood, and how often each is there.
+/// The types of a line's blocks that were not understood, with their counts.
 #[derive(Debug, Default)]
 pub(super) struct Others(BTreeMap<String, u64>);
 
@@ -217,21 +216,21 @@ impl Others {
         self.0.is_empty()
     }
 
-    /// The same counts, as a report names them.
+    /// The same counts with the prefix used in reports.
     pub(super) fn under(&self, prefix: &str) -> impl Iterator<Item = (String, u64)> {
         let counts = self.0.iter();
         counts.map(move |(kind, n)| (format!("{prefix}.{kind}"), *n))
     }
 }
 
-/// Maximum number of types that stand in the place of a content without texts.
+/// Maximum number of types listed as the content of a turn without texts.
 const OTHERS_SHOWN_MAX: usize = 8;
 
-/// The texts of a turn as its one content.
+/// Joins the texts of a turn into its content.
 pub(super) fn joined<'a>(texts: impl Iterator<Item = &'a str> + Clone, others: &Others) -> String {
     let bytes = texts.clone().map(|text| text.len() + 2).sum();
     if bytes == 0 {
-        // The turn stays in the chain of parents, so it says at least what it stands for.
+        // The turn is part of the parent chain, so its content at least lists the block types.
         let shown = others.0.keys().take(OTHERS_SHOWN_MAX);
         let shown: Vec<String> = shown.map(|kind| format!("[{kind}]")).collect();
         return shown.join("\n\n");

@@ -1,4 +1,4 @@
-//! Which tool wrote a file.
+//! Detects which tool wrote a file.
 
 use std::fmt;
 use std::io::{self, BufRead};
@@ -8,7 +8,7 @@ use super::json::{self, shapes};
 use super::lines::{self, Line, Lines};
 use crate::error::{Error, Result};
 
-/// How many lines are looked at before a file counts as unknown.
+/// Maximum number of lines read before the format of a file counts as unknown.
 const LINES_LOOKED_AT: u32 = 100;
 
 /// A format of session files that can be imported.
@@ -25,7 +25,7 @@ impl Format {
     /// Every format.
     pub const ALL: [Format; 2] = [Format::ClaudeCode, Format::Codex];
 
-    /// The name that the command line uses.
+    /// The name on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Format::ClaudeCode => "claude-code",
@@ -56,14 +56,14 @@ impl FromStr for Format {
     }
 }
 
-/// What the first lines of a file tell.
+/// The result of format detection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Detected {
     Known(Format),
     Unknown,
-    /// There is no line to tell anything.
+    /// The file has no lines.
     Empty,
-    /// There is the start of a line.
+    /// The file has only the start of a line.
     Unfinished,
 }
 

@@ -1,4 +1,4 @@
-//! What lines say of a conversation as a whole: what it is about, and which call started it.
+//! Data about a whole conversation: its title and the call that started it.
 
 use uuid::Uuid;
 
@@ -6,32 +6,32 @@ use crate::record::Conversation;
 
 /// Maximum number of characters of a title.
 const TITLE_CHARS_MAX: usize = 100;
-/// Maximum number of titles of a conversation that are known as ones which the import gave it.
+/// Maximum number of remembered titles that the import gave to a conversation.
 const TOLD_MAX: usize = 64;
 
-/// Who a title comes from. The greatest of those of a conversation stands.
+/// The origin of a title, in ascending priority. The title with the highest priority is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Origin {
-    /// The first prompt: the earliest one stands.
+    /// The first prompt. The earliest one is used.
     Prompt,
-    /// A summary, or what an agent was started for.
+    /// A summary, or the task for which an agent was started.
     Summary,
-    /// The model, as a title.
+    /// A title written by the model.
     Model,
-    /// The user.
+    /// A title written by the user.
     User,
 }
 
-/// What a heading is of.
+/// What a heading refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Of {
     /// A conversation.
     ConversationRef(Uuid),
-    /// The conversation of the thread that a turn is of.
+    /// The conversation of the turn's thread.
     Turn(Uuid),
 }
 
-/// What a line says of a conversation.
+/// What a line says about a conversation.
 #[derive(Debug, PartialEq)]
 pub(super) struct Heading {
     pub(super) of: Of,
@@ -51,7 +51,7 @@ impl Heading {
     }
 }
 
-/// The text in one line, cut to the length of a title; `None` if there is none.
+/// The text on one line, cut to the maximum length of a title; `None` if it is empty.
 pub(super) fn title(text: &str) -> Option<String> {
     let mut title = String::new();
     let mut chars = 0;
@@ -72,8 +72,8 @@ pub(super) fn title(text: &str) -> Option<String> {
     (!title.is_empty()).then_some(title)
 }
 
-/// The title of a conversation that begins with this prompt; `None` for what the client says in the
-/// user's name, such as its instructions, the environment or the output of commands.
+/// The title of a conversation with this first prompt; `None` for text that the client sends in the
+/// user's role, such as instructions, the environment or the output of commands.
 pub(super) fn of_prompt(prompt: &str) -> Option<String> {
     const CLIENTS: [&str; 4] = [
         "<",
@@ -88,18 +88,18 @@ pub(super) fn of_prompt(prompt: &str) -> Option<String> {
     title(prompt)
 }
 
-/// What is known of a conversation as a whole.
+/// The collected data about a conversation.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     title: Option<(Origin, String)>,
-    /// Every title that it was given, as the log keeps it.
+    /// Every title that the import gave to it, in stored form.
     told: Vec<String>,
     parent: Option<Uuid>,
     call: Option<String>,
 }
 
 impl Known {
-    /// Adds what a line says; its title is as the log keeps it.
+    /// Adds the data of a line. Its title must be in stored form.
     pub(super) fn add(&mut self, heading: Heading) {
         if let Some((origin, text)) = heading.title {
             if self.told.len() < TOLD_MAX && !self.told.contains(&text) {
@@ -116,7 +116,7 @@ impl Known {
         self.call = self.call.take().or(heading.call);
     }
 
-    /// Says it of the conversation. A title that someone else gave it stays.
+    /// Applies the data to the conversation. A title set by someone else is kept.
     pub(super) fn amend(&self, conversation: &mut Conversation) {
         let title = &mut conversation.title;
         if title.as_ref().is_none_or(|title| self.told.contains(title))

@@ -1,4 +1,4 @@
-//! Ids: what other tools name in their own way becomes a UUID, the same one at every import.
+//! Ids: foreign ids are mapped to UUIDs, in the same way at every import.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -8,15 +8,15 @@ use uuid::Uuid;
 pub(super) type IdMap<V> = HashMap<Uuid, V, IdHash>;
 pub(super) type IdSet = HashSet<Uuid, IdHash>;
 
-/// Hashes ids, of which an import looks several up for every line. Files may hold any ids, so the
-/// hash has a seed that no file can know.
+/// Hashes ids for the maps of an import, which looks up several ids per line. Files may contain any
+/// ids, so the hash has a random seed against collision attacks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct IdHash([u64; 2]);
 
 impl Default for IdHash {
     fn default() -> IdHash {
         let random = RandomState::new();
-        // Odd, so that a product loses nothing of its other factor.
+        // Odd, so that multiplication modulo a power of two is invertible.
         IdHash([random.hash_one(0) | 1, random.hash_one(1) | 1])
     }
 }
@@ -64,14 +64,14 @@ impl Hasher for IdHasher {
     }
 }
 
-/// The namespace of every id that the import derives: `UUIDv5` of `https://decklog.dev/import`
-/// in the URL namespace.
+/// The namespace of all ids derived by the import: `UUIDv5` of `https://decklog.dev/import` in the
+/// URL namespace.
 pub const NAMESPACE: Uuid = Uuid::from_u128(0x9e2e_0448_885d_554a_ae4d_caca_4721_5e7c);
 
-/// The lengths of a UUID: without and with hyphens, in braces, as a URN.
+/// Lengths of the textual forms of a UUID: without and with hyphens, in braces, as a URN.
 const UUID_LENS: [usize; 4] = [32, 36, 38, 45];
 
-/// The id that a foreign id has here: itself if it is a UUID, else [`named`].
+/// Maps a foreign id to an id of the log: itself if it is a UUID, else [`named`].
 ///
 /// ```
 /// use decklog::import::foreign_id;
@@ -83,15 +83,15 @@ const UUID_LENS: [usize; 4] = [32, 36, 38, 45];
 /// );
 /// ```
 pub fn foreign_id(scope: &str, id: &str) -> Uuid {
-    // To read an id of another length as a UUID would only make a reason why it is none.
+    // For any other length, parsing would only build an error value.
     let own = UUID_LENS.contains(&id.len()).then(|| Uuid::try_parse(id));
     own.and_then(Result::ok).unwrap_or_else(|| named(scope, id))
 }
 
-/// The `UUIDv5` of `<scope>:<id>` under [`NAMESPACE`]; a scope is `<tool>:<what>`.
+/// The `UUIDv5` of `<scope>:<id>` in [`NAMESPACE`]. A scope is `<tool>:<what>`.
 ///
-/// The `request_id` of an imported tool call is always one of these, whatever its `call_id` looks
-/// like: `claude-code:tool_use` or `codex:call`.
+/// The `request_id` of an imported tool call is always one of these, even if its `call_id` is a
+/// UUID: `claude-code:tool_use` or `codex:call`.
 ///
 /// ```
 /// use decklog::import::named;

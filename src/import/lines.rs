@@ -1,24 +1,24 @@
-//! Lines of a file that may be larger than the memory: one at a time, with a limit.
+//! Reads a file line by line, with a maximum line length. The file may be larger than the memory.
 
 use std::io::{self, BufRead, ErrorKind};
 
 use serde::de::IgnoredAny;
 
-/// The longest line that is read, in bytes without its LF. A longer one is passed over without
-/// being held.
+/// Maximum length of a line in bytes, without its LF. A longer line is skipped without being
+/// buffered.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// One line of the input, without its LF.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     Whole(&'a [u8]),
-    /// The last one, without an LF after it: more of it may come.
+    /// The last line, without an LF. The file may still be growing.
     Last(&'a [u8]),
-    /// It was past the limit; so many bytes long.
+    /// A line over the limit, with its length in bytes.
     TooLong(u64),
 }
 
-/// The lines of an input. The last one needs no LF.
+/// Iterates over the lines of an input. The last line needs no LF.
 pub(super) struct Lines<R> {
     input: R,
     bytes_max: usize,
@@ -38,12 +38,12 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// The number of the line last read, from 1; 0 before the first.
+    /// Number of the line read last, from 1; 0 before the first.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// How far into the input the reading has come.
+    /// Number of bytes read so far.
     pub(super) fn bytes_read(&self) -> u64 {
         self.bytes_read
     }
@@ -91,7 +91,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Whether bytes that nothing follows are the start of an object.
+/// Whether the bytes are a truncated JSON object.
 pub(super) fn is_unfinished(bytes: &[u8]) -> bool {
     let read: Result<IgnoredAny, _> = serde_json::from_slice(bytes);
     bytes.starts_with(b"{") && read.is_err_and(|e| e.is_eof() || !bytes.ends_with(b"}"))

@@ -1,28 +1,28 @@
-//! Import of the session files that other agents keep: every line becomes records of the log, or
-//! is counted by its type, or is reported with its number and a reason. None is skipped in
-//! silence, and importing a file again adds nothing.
+//! Import of the session files of other agents. Every line becomes records of the log, is counted
+//! by its type, or is reported with its number and a reason. No line is skipped silently, and
+//! importing a file again adds nothing.
 //!
-//! A line is a turn, with the tool calls and results in it, and a message of its session's
-//! conversation. What an API response said and called stands on several lines, each a message with
-//! the tokens that its line tells beyond those before it, so that they add up to the response's. One
-//! of them stands for the request; the others name it as what they are a `part_of`. The provider's
-//! usage object is whole in the message's `inference_metadata`, as `{"usage":…}`, and the text of
-//! what a tool returned is the message's `tool_result`. A sub-agent has a conversation of its own,
-//! under its session's `session_id`; it names its parent's and the call that started it, and has the
-//! parent's project. Its title is what it was started for, and that of a session is the one it was
-//! given, else its summary or its first prompt.
+//! A line becomes a turn, with its tool calls and results, and a message in its session's
+//! conversation. An API response extends over several lines. Each is a message with the tokens that
+//! its line adds to those of the lines before it, so that their sum equals the total of the
+//! response. One message represents the request; the others name it in `part_of`. The provider's
+//! complete usage object is in the message's `inference_metadata`, as `{"usage":…}`. The output of
+//! a tool is the message's `tool_result`. A sub-agent has its own conversation, under its session's
+//! `session_id`. It names its parent conversation and the call that started it, and has the
+//! parent's project. Its title is the task for which it was started. The title of a session is the
+//! one given to it, else its summary, else its first prompt.
 //!
-//! Everything is made of a line and of those before it in its file. So it does not matter how often
-//! a session was imported while it was running, nor where it was cut: the log holds the same in the
-//! end. A last line that is not whole yet waits for an import that finds it so.
+//! All records are derived only from a line and the lines before it in its file. The final log is
+//! therefore the same no matter how often a running session was imported, or where its file was
+//! cut. An incomplete last line is left to a later import.
 //!
-//! A response is counted once. A fork repeats lines of the session that it comes from: they are that
-//! session's, and are taken from its file. So files may be imported in any order. Where no line says
-//! that it is a copy, as in a session that was resumed under another id, or in what a sub-agent
-//! repeats of its session, the file that is imported first has the response, and the others do not
-//! count it. A folder's files are read by name, a session before its sub-agents.
+//! A response is counted once. A fork repeats lines of its parent session; these belong to the
+//! parent and are read from its file. Files may therefore be imported in any order. Some copies are
+//! not marked, as in a session resumed under another id, or in the lines of its session that a
+//! sub-agent repeats. Then the file imported first has the response, and the others do not count
+//! it. The files of a folder are read in order of their names, a session before its sub-agents.
 //!
-//! Files are read line by line and may be larger than the memory. They are never written to.
+//! Files are read line by line and may be larger than the memory. They are never modified.
 
 mod batch;
 mod claude_code;
@@ -66,7 +66,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::store::Store;
 
 const READ_BYTES: usize = 256 << 10;
-/// Bytes between two reports of progress.
+/// Number of bytes between two progress reports.
 const PROGRESS_BYTES: u64 = 1 << 20;
 const UNKNOWN_FORMAT: &str = "cannot tell which tool wrote this file: \
      name the format (--format claude-code or --format codex)";
@@ -86,7 +86,7 @@ const UNKNOWN_FORMAT: &str = "cannot tell which tool wrote this file: \
 /// ```
 pub struct Importer<'a> {
     run: Run<'a>,
-    /// Whose settings are asked.
+    /// The store whose settings apply.
     store: Option<&'a Store>,
     expired: Expired,
     restores_erased: bool,
@@ -99,9 +99,9 @@ pub struct Importer<'a> {
 
 type OnProgress<'a> = Box<dyn FnMut(&Progress<'_>) + 'a>;
 
-/// Why the reading of a file ended early.
+/// Why reading a file stopped early.
 enum Stop {
-    /// It cannot be read from here on; other files may.
+    /// The rest of the file cannot be read. Other files may be readable.
     Source(Place, Error),
     Log(Error),
 }
@@ -113,7 +113,7 @@ impl From<Error> for Stop {
 }
 
 impl<'a> Importer<'a> {
-    /// An import into this store.
+    /// Creates an import into this store.
     pub fn new(store: &'a Store) -> Self {
         Importer {
             store: Some(store),
@@ -135,14 +135,14 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// The format of every file; by default, and with `None`, each file's first lines tell.
+    /// Sets the format of every file. Default: `None`, detect it from each file's first lines.
     #[must_use]
     pub fn format(mut self, format: Option<Format>) -> Self {
         self.format = format;
         self
     }
 
-    /// What to do where the store's retention would remove some of what is imported. Default:
+    /// Sets what happens if the store's retention would remove some of the imported data. Default:
     /// [`Expired::Refuse`].
     #[must_use]
     pub fn expired(mut self, expired: Expired) -> Self {
@@ -150,36 +150,37 @@ impl<'a> Importer<'a> {
         self
     }
 
-    /// Whether conversations and requests that were erased come back, and stay from then on. By
-    /// default they are left out and counted.
+    /// Whether erased conversations and requests are imported again and kept from then on. Default:
+    /// false; they are left out and counted.
     #[must_use]
     pub fn restore_erased(mut self, restore: bool) -> Self {
         self.restores_erased = restore;
         self
     }
 
-    /// Calls this at the start and the end of every file and after every MiB; by default nothing.
+    /// Sets a progress callback. It is called at the start and the end of every file and after
+    /// every MiB. Default: none.
     #[must_use]
     pub fn on_progress(mut self, call: impl FnMut(&Progress<'_>) + 'a) -> Self {
         self.on_progress = Some(Box::new(call));
         self
     }
 
-    /// Imports a file, or every `*.jsonl` file under a folder, by name. Links are followed, each
-    /// folder is entered once.
+    /// Imports a file, or every `*.jsonl` file under a folder, in order of their names. Symbolic
+    /// links are followed; each folder is entered once.
     ///
-    /// `/dev/stdin` and `/dev/fd/N` may be pipes. Named pipes and devices are refused, as reading
-    /// them may never end.
+    /// `/dev/stdin` and `/dev/fd/N` may be pipes. Named pipes and devices are rejected, because
+    /// reading them may block forever.
     ///
-    /// A result is matched with a call further on, in the same path or in a later one.
+    /// A result is also matched with a later call, in the same path or in a later one.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if retention would remove some of it and
-    /// [`Expired::Refuse`] holds: nothing of the path is written then; for a file of unknown format;
-    /// and for what is neither a file nor a folder. [`Io`](crate::ErrorKind::Io) for what cannot be
-    /// read. Of the files under a
-    /// folder, such are reported as broken and the rest goes on. Any error of the store that is
-    /// no judgement on a single record ends the import: what was added until then stays.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if retention would remove some of the data
+    /// and [`Expired::Refuse`] is set (nothing of the path is written then), if the format of a
+    /// file is unknown, or if the path is neither a file nor a folder. [`Io`](crate::ErrorKind::Io)
+    /// if it cannot be read. Files under a folder with such errors are reported as broken, and the
+    /// import continues. Any error of the store that does not concern a single record ends the
+    /// import; records added before it are kept.
     pub fn path(&mut self, path: &Path) -> Result<()> {
         let metadata = fs::metadata(path).map_err(|e| Error::io("read", path, e))?;
         if !metadata.is_dir() && !metadata.is_file() && !walk::is_open_pipe(path, &metadata) {
@@ -203,13 +204,14 @@ impl<'a> Importer<'a> {
         refused.map_or(Ok(()), Err)
     }
 
-    /// What retention would remove by now of what these paths would add: records that the store
-    /// does not have. Reads them all and writes nothing. Empty where nothing is removed on its own
-    /// ([`auto_delete`](crate::privacy::PrivacySettings::auto_delete)). Paths that cannot be read add
-    /// nothing: [`path`](Importer::path) reports them.
+    /// What retention would now remove of the records that these paths would add to the store.
+    /// Reads all files and writes nothing. Empty if automatic removal is off
+    /// ([`auto_delete`](crate::privacy::PrivacySettings::auto_delete)). Paths that cannot be read
+    /// are ignored here: [`path`](Importer::path) reports them.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for what cannot be read twice, as a pipe.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for input that cannot be read twice, such
+    /// as a pipe.
     pub fn expiring(&self, paths: &[impl AsRef<Path>]) -> Result<Vec<Expiring>> {
         let Some(store) = self.store else {
             return Ok(Vec::new());
@@ -238,7 +240,7 @@ impl<'a> Importer<'a> {
         survey.expiring(&settings)
     }
 
-    /// Sees to what retention would remove of a path.
+    /// Applies the `expired` setting to a path.
     fn admit(&mut self, path: &Path) -> Result<()> {
         let Some(store) = self.store else {
             return Ok(());
@@ -256,10 +258,10 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// Ends the import and reports on it.
+    /// Ends the import and returns its report.
     ///
     /// # Errors
-    /// None at present; a later version may have to write at the end.
+    /// Currently none. A later version may have to write at the end.
     pub fn finish(self) -> Result<Report> {
         Ok(self.run.into_report())
     }
@@ -285,7 +287,7 @@ impl<'a> Importer<'a> {
 
     fn file(&mut self, path: &Path) -> Result<(), Stop> {
         let read = self.read_file(path);
-        // Also after a file that cannot be read to its end: what was read of it stands.
+        // Also after a read error: the lines read before it are kept.
         if !matches!(read, Err(Stop::Log(_))) {
             self.run.end_file();
         }
@@ -300,7 +302,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// Imports the bytes that a file could have.
+    /// Imports bytes as if they were a file's content.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn bytes(&mut self, path: &Path, bytes: &[u8]) -> Result<()> {
         let place = self.run.open_file(path);
@@ -364,7 +366,7 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
-    /// Detects the format. What was read of a pipe, which cannot be rewound, is added to `head`.
+    /// Detects the format. A pipe cannot be rewound, so the bytes read from it are added to `head`.
     fn detect(&self, file: &mut (impl Read + Seek), head: &mut Vec<u8>) -> io::Result<Detected> {
         let line_bytes_max = self.line_bytes_max;
         if file.stream_position().is_err() {
@@ -421,7 +423,7 @@ impl<'a> Importer<'a> {
     }
 }
 
-/// What reads the lines of one file.
+/// The parser of one file's lines.
 enum Parser {
     ClaudeCode(claude_code::Session),
     Codex(codex::Rollout),
@@ -443,7 +445,7 @@ impl Parser {
     }
 }
 
-/// Some editors put a byte order mark before the first line.
+/// Removes the byte order mark that some editors put before the first line.
 pub(crate) fn without_bom(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
 }

@@ -1,39 +1,40 @@
-//! What an import says about itself.
+//! The report of an import.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
 
-/// Maximum number of broken lines of one file that a report lists; the rest is one entry that counts them.
+/// Maximum number of broken lines listed per file. One more entry counts the rest.
 const BROKEN_LISTED_MAX: usize = 10_000;
-/// Maximum number of types of one file that a report tells apart; the rest is `(other types)`.
+/// Maximum number of distinct types counted per file. The rest is counted as `(other types)`.
 const TYPES_MAX: usize = 1_000;
 /// Maximum number of characters of a foreign type that a report shows.
 const TYPE_CHARS_MAX: usize = 100;
 
-/// How far an import has come, for a progress bar.
+/// Progress of an import, for a progress bar.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Progress<'a> {
     /// The file being read.
     pub file: &'a Path,
-    /// Bytes read of everything under the path given to [`Importer::path`](super::Importer::path).
+    /// Bytes read so far, over all files under the path given to
+    /// [`Importer::path`](super::Importer::path).
     pub bytes_done: u64,
-    /// Bytes of everything under that path, as large as it was when the reading began.
+    /// Total size of the files under that path when reading began.
     pub bytes_total: u64,
 }
 
-/// What an import found and did.
+/// The result of an import.
 ///
-/// Turns, calls, results, conversations, messages, responses and tokens are what the sources hold,
-/// each counted once over the whole import, whether or not the store already had them. `added` is
+/// Turns, calls, results, conversations, messages, responses and tokens describe the sources. Each
+/// is counted once in the whole import, whether or not the store already had it. `added` counts
 /// what the store added.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Files read.
     pub files: u64,
-    /// Lines read, without the empty ones.
+    /// Lines read, without empty lines.
     pub lines: u64,
     /// Lines that the store added.
     pub added: u64,
@@ -43,59 +44,61 @@ pub struct Report {
     pub tool_calls: u64,
     /// Distinct tool calls with a result.
     pub tool_results: u64,
-    /// Distinct conversations; a sub-agent has one of its own.
+    /// Distinct conversations. A sub-agent has its own.
     pub conversations: u64,
-    /// Distinct messages: each line that says something is one, and so is a line of Codex that tells
-    /// the tokens of a response.
+    /// Distinct messages. Each line with content is a message, and so is a line of Codex with the
+    /// tokens of a response.
     pub messages: u64,
-    /// Distinct API responses, an error in the place of one included: the requests that
-    /// [`usage`](crate::analytics::Analytics::usage) and [`models`](crate::analytics::Analytics::models) report.
+    /// Distinct API responses, including errors in place of a response: the requests that
+    /// [`usage`](crate::analytics::Analytics::usage) and
+    /// [`models`](crate::analytics::Analytics::models) report.
     pub api_responses: u64,
-    /// Prompt tokens, cached ones included.
+    /// Prompt tokens, including cached ones.
     pub tokens_in: u64,
-    /// Generated tokens, those of reasoning included.
+    /// Generated tokens, including reasoning tokens.
     pub tokens_out: u64,
     /// Prompt tokens that were written to a cache.
     pub tokens_cache_write: u64,
     /// Prompt tokens that were read from a cache.
     pub tokens_cache_read: u64,
-    /// Generated tokens that models reasoned with.
+    /// Generated reasoning tokens.
     pub tokens_reasoning: u64,
-    /// Lines of a forked session that are its parent's: they are taken from that one's file.
+    /// Lines of a fork that belong to its parent session and are imported from the parent's file.
     pub repeated: u64,
-    /// Files whose last line is not whole: it is taken when it is.
+    /// Files with an incomplete last line. The line is imported once it is complete.
     pub unfinished: u64,
-    /// Distinct conversations and requests that were erased from the store, and were left out.
+    /// Distinct conversations and requests that were left out because they were erased from the
+    /// store.
     pub erased: u64,
-    /// Their records: turns, messages, requests and outcomes of calls.
+    /// Records of these that were left out: turns, messages, requests and outcomes of calls.
     pub left_out: u64,
-    /// What was read but not understood, by its type.
+    /// Items that were read but not understood, by type.
     pub not_understood: BTreeMap<String, u64>,
-    /// Lines, or whole files (line 0), that could not be read, or that the store refused.
+    /// Lines, or whole files (line 0), that could not be read or that the store rejected.
     pub broken: Vec<Broken>,
-    /// The same for each file, in the order they were read. Not serialised.
+    /// The report of each file, in the order in which they were read. Not serialised.
     #[serde(skip)]
     pub per_file: Vec<FileReport>,
 }
 
-/// The [`Report`] of one file. What several files hold is counted with the first.
+/// The [`Report`] of one file. Items that occur in several files are counted for the first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FileReport {
     /// The file's path.
     pub file: String,
-    /// Its part of the sum.
+    /// The counts of this file.
     #[serde(flatten)]
     pub report: Report,
 }
 
-/// A line that was not imported, and why.
+/// A line that was not imported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Broken {
     /// The file's path.
     pub file: String,
     /// The line's number, from 1; 0 for the whole file.
     pub line: u64,
-    /// Why, in words.
+    /// The reason.
     pub reason: String,
 }
 
@@ -106,7 +109,7 @@ impl Report {
             return;
         }
         let mut key: String = what.chars().take(TYPE_CHARS_MAX).collect();
-        // A file is not trusted to have few types: the report must not grow with it.
+        // The number of types in a file is not trusted, so the report's size is limited.
         if self.not_understood.len() >= TYPES_MAX && !self.not_understood.contains_key(&key) {
             "(other types)".clone_into(&mut key);
         }
@@ -143,7 +146,7 @@ impl Report {
     }
 }
 
-/// The report of a file while it is made.
+/// The report of a file under construction.
 pub(super) struct FileState {
     made: FileReport,
     broken_unlisted: u64,
@@ -181,7 +184,7 @@ impl FileState {
 
     pub(super) fn into_report(mut self) -> FileReport {
         let listed = &mut self.made.report.broken;
-        // The log's refusals came batch by batch, after the lines that no parser could read.
+        // Rejections by the log arrive per batch, after the lines that the parser rejected.
         listed.sort_by_key(|broken| broken.line);
         if self.broken_unlisted > 0 {
             listed.push(Broken {

@@ -1,8 +1,8 @@
-//! What was read of a pipe to detect its format, kept to be read again.
+//! Keeps the bytes read from a pipe for format detection, so that they can be read again.
 
 use std::io::{self, Read};
 
-/// Reads an input and keeps what was read.
+/// Reads an input and keeps the bytes that were read.
 pub(super) struct Tee<'a, R> {
     input: R,
     kept: &'a mut Vec<u8>,
@@ -10,7 +10,7 @@ pub(super) struct Tee<'a, R> {
 }
 
 impl<'a, R: Read> Tee<'a, R> {
-    /// Fails once more than `bytes_max` bytes would have to be kept.
+    /// Reading fails once more than `bytes_max` bytes would have to be kept.
     pub(super) fn new(input: R, kept: &'a mut Vec<u8>, bytes_max: usize) -> Tee<'a, R> {
         Tee {
             input,

@@ -1,4 +1,4 @@
-//! The session files under a folder, by name, each folder once.
+//! Lists the session files under a folder in order of their names, each folder once.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -12,14 +12,14 @@ use crate::store::MANIFEST;
 /// Why a pipe, a device or a socket is not read.
 pub(super) const NOT_A_FILE: &str = "not a regular file";
 
-/// Something under the folder.
+/// An entry under the folder.
 #[derive(Debug)]
 pub(super) enum Source {
     File {
         path: PathBuf,
         bytes: u64,
     },
-    /// It should be read and cannot be.
+    /// A session file that cannot be read.
     Refused {
         path: PathBuf,
         reason: String,
@@ -38,11 +38,12 @@ impl Source {
 /// Why a store's folder is not read.
 const A_STORE: &str = "a decklog store, and no session files: 'decklog replay' reads it";
 
-/// Every `*.jsonl` file under a folder, in the order of their names, level by level: a session comes
-/// before the folder of its sub-agents, which has its name. Stores under it are passed over.
+/// Every `*.jsonl` file under a folder, sorted by name on each level: a session comes before the
+/// folder of its sub-agents, which has its name. Stores under the folder are skipped.
 pub(super) fn sources(folder: &Path) -> Vec<Source> {
     let mut found = Vec::new();
-    // A folder is entered once, under its real name: links may point anywhere, also upwards.
+    // Symbolic links may point anywhere, including upwards, so each folder is entered once, by its
+    // canonical path.
     let mut entered = HashSet::new();
     let mut ahead = vec![folder.to_path_buf()];
     while let Some(path) = ahead.pop() {
@@ -57,14 +58,14 @@ pub(super) fn sources(folder: &Path) -> Vec<Source> {
                 path,
                 reason: A_STORE.to_owned(),
             }),
-            // A pipe or a device could block for ever.
+            // A pipe or a device could block forever.
             Ok(Seen::Other) if jsonl => found.push(Source::Refused {
                 path,
                 reason: NOT_A_FILE.to_owned(),
             }),
             Ok(Seen::EnteredBefore | Seen::Store | Seen::File(_) | Seen::Other) => {}
             Err(error) => {
-                // Any other link that leads nowhere is none of an import's business.
+                // Any other dangling link is ignored.
                 let dangling = error.kind() == io::ErrorKind::NotFound;
                 if jsonl || !dangling {
                     let reason = format!("cannot read: {error}");
@@ -76,15 +77,15 @@ pub(super) fn sources(folder: &Path) -> Vec<Source> {
     found
 }
 
-/// Where an entry of a folder comes in it.
+/// Sort key of an entry in its folder.
 fn place(path: &Path) -> (Option<OsString>, bool, Option<OsString>) {
     let is_other = path.extension().is_none_or(|ext| ext != "jsonl");
     let owned = |name: Option<&OsStr>| name.map(OsStr::to_owned);
     (owned(path.file_stem()), is_other, owned(path.file_name()))
 }
 
-/// Whether the path is a pipe that this process has open, such as standard input or what a shell
-/// substitutes for `<(command)`. To open a named pipe could wait for ever.
+/// Whether the path is an open pipe of this process, such as standard input or the pipe that a
+/// shell creates for `<(command)`. Opening a named pipe could block forever.
 pub(super) fn is_open_pipe(path: &Path, metadata: &fs::Metadata) -> bool {
     #[cfg(unix)]
     {

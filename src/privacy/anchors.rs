@@ -1,6 +1,6 @@
-//! Where rules are asked. Two looks at a text tell, many bytes at a time each: one for the words
-//! that stand beside secrets, one for runs of bytes that are long enough for a key or a token.
-//! Most texts have next to none of either.
+//! Finds the anchors at which rules run. Two passes over a text look at many bytes at a time: one
+//! for words next to secrets, one for runs long enough for a key or token. Most texts have few of
+//! either.
 
 use std::sync::LazyLock;
 
@@ -8,24 +8,24 @@ use aho_corasick::{AhoCorasick, Input, Span, packed};
 
 use super::rules::{Context, RUNS, TOKENS, Token, WORDS};
 
-/// The shortest run that holds a token with its prefix.
+/// Minimum length of a run that holds a token with its prefix.
 const RUN_BYTES_MIN: usize = 16;
-/// How far before its run a token may begin: `FlyV1 fm2_…`.
+/// Maximum distance between the start of a token and its run: `FlyV1 fm2_…`.
 const LEAD_BYTES: usize = 6;
 
-/// A rule that is to be asked.
+/// A rule to run.
 pub(super) enum Rule {
     Token(&'static Token),
     Context(&'static Context),
 }
 
-/// Calls `ask` with every rule that has an anchor in a text, where that begins and ends, until it
-/// says false: tokens first.
+/// Calls `ask` for every anchor in a text with its rule, start and end, until `ask` returns false.
+/// Anchors in runs come first.
 pub(super) fn all(text: &[u8], ask: &mut dyn FnMut(&Rule, usize, usize) -> bool) {
     let _ = in_runs(text, ask) && words(text, ask);
 }
 
-/// The same for what runs hold.
+/// Like `all`, for anchors in runs only.
 pub(super) fn in_runs(text: &[u8], ask: &mut dyn FnMut(&Rule, usize, usize) -> bool) -> bool {
     let prefixes = &*PREFIXES;
     runs(text, &mut |start, end| {
@@ -34,8 +34,8 @@ pub(super) fn in_runs(text: &[u8], ask: &mut dyn FnMut(&Rule, usize, usize) -> b
     })
 }
 
-/// Every byte of eight that a run has not, as its highest bit: runs have those from `+` on, which
-/// are all signs of keys and tokens, and neither blanks nor quotes.
+/// Sets the highest bit of each of eight bytes that is not part of a run. Runs consist of bytes
+/// from `+` upwards. These include all characters of keys and tokens, but no blanks or quotes.
 fn breaks(eight: [u8; 8]) -> u64 {
     const EACH: u64 = u64::from_le_bytes([1; 8]);
     const FIRST: u64 = 0x2B;
@@ -44,12 +44,12 @@ fn breaks(eight: [u8; 8]) -> u64 {
     (eight | !from_first) & (EACH * 0x80)
 }
 
-/// Calls `ask` for every run that is long enough until it says false.
+/// Calls `ask` for every run that is long enough, until `ask` returns false.
 fn runs(text: &[u8], ask: &mut dyn FnMut(usize, usize) -> bool) -> bool {
     let (blocks, rest) = text.as_chunks::<8>();
     let ends = rest.iter().take_while(|byte| breaks([**byte; 8]) == 0);
     let rest = ends.count();
-    // A run that is long enough has a whole block.
+    // A run that is long enough contains a whole block.
     let (mut block, mut before) = (0, u64::MAX);
     while let Some(bytes) = blocks.get(block) {
         let broken = breaks(*bytes);
@@ -76,18 +76,18 @@ fn runs(text: &[u8], ask: &mut dyn FnMut(usize, usize) -> bool) -> bool {
     true
 }
 
-/// Whether a run has what every key has: digits, or capital letters among others. Chance may leave
-/// those out after a prefix such as `glpat-`.
+/// Whether a run has what every key has: digits, or capital letters among others. After a prefix
+/// such as `glpat-` a random token may lack both.
 fn may_be_random(run: &[u8]) -> bool {
     run.iter()
         .any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase() || *byte == b'-')
 }
 
-/// The anchors that stand in runs, by their first two bytes.
+/// The anchors in runs, by their first two bytes.
 struct Prefixes {
-    /// A bit for each two bytes.
+    /// One bit for each pair of bytes.
     known: Box<[u64; 1 << 10]>,
-    /// In order of the two bytes.
+    /// Sorted by the two bytes.
     anchors: Vec<([u8; 2], Anchor)>,
 }
 
@@ -107,7 +107,7 @@ static PREFIXES: LazyLock<Prefixes> = LazyLock::new(|| {
             anchors.push(([*one, *two], anchor));
         }
     }
-    // Stable: of the same two bytes, the first rule stays the first.
+    // The sort is stable, so rules with the same two bytes keep their order.
     anchors.sort_by_key(|(two, _)| *two);
     let mut known = Box::new([0; 1 << 10]);
     for (two, _) in &anchors {
@@ -117,7 +117,7 @@ static PREFIXES: LazyLock<Prefixes> = LazyLock::new(|| {
     Prefixes { known, anchors }
 });
 
-/// Where the bit of two bytes is.
+/// Index and mask of the bit of two bytes.
 fn place(two: [u8; 2]) -> (usize, u64) {
     let two = usize::from(u16::from_le_bytes(two));
     (two / 64, 1 << (two % 64))
@@ -166,7 +166,7 @@ fn of_contexts(contexts: &'static [Context]) -> impl Iterator<Item = Anchor> {
     })
 }
 
-/// The words that stand beside secrets, searched for in one pass.
+/// The words next to secrets. They are searched in one pass.
 struct Words {
     anchors: Vec<Anchor>,
     search: Search,
@@ -174,13 +174,13 @@ struct Words {
 
 enum Search {
     Packed(packed::Searcher),
-    /// Where the machine has no vector instructions for it.
+    /// Used if the CPU lacks the vector instructions.
     Automaton(AhoCorasick),
 }
 
-/// The order in which the searcher gets them. It tells no more than eight sets of words apart, of
-/// which each gets every eighth word; words that differ only in case go together wherever they
-/// stand. So those that are eight apart here have letters in common, and few others fit them.
+/// The order in which the searcher receives the words. It has eight buckets and assigns every
+/// eighth word to the same bucket; words that differ only in case share a bucket in any order.
+/// Words that are eight apart here therefore have letters in common, which reduces false matches.
 const ORDER: [&str; 16] = [
     "kie",
     "rer ",
@@ -231,7 +231,7 @@ fn words(text: &[u8], ask: &mut dyn FnMut(&Rule, usize, usize) -> bool) -> bool 
 }
 
 impl Words {
-    /// The next word from `at` on.
+    /// The next word at or after `at`.
     fn next(&self, text: &[u8], at: usize) -> Option<(&Anchor, usize)> {
         let span = Span {
             start: at,

@@ -1,5 +1,5 @@
-//! What is assigned to a name that says it is a secret: `password=`, `"api_key": "…"`,
-//! `--token …`. Precision is all here: most of what stands beside such names is code.
+//! Values assigned to a name that identifies a secret: `password=`, `"api_key": "…"`, `--token …`.
+//! The rules favour precision, because most text next to such names is code.
 
 use super::Found;
 use super::blocks::putty_key;
@@ -16,12 +16,13 @@ use super::runs::{Class, Runs};
 use super::text::starts_word;
 use super::values::{Written, secret_in, signed_word};
 
-/// The longest name that is looked at.
+/// Maximum length of a name that is considered.
 pub(super) const NAME_BYTES_MAX: usize = 64;
-/// How far before a name its machine may be, in JSON whose strings are not decoded.
+/// Maximum distance between the `password` of a `.netrc` and its `machine`, in JSON whose strings
+/// are not decoded.
 const RAW_BYTES: usize = 512;
 
-/// The secrets that are assigned to the name in which the anchor is.
+/// The secrets assigned to the name that contains the anchor.
 pub(super) fn assignments(place: &Place<'_>, all: &mut Vec<Found>) {
     match assignment(place) {
         Some(found) => all.push(found),
@@ -42,7 +43,7 @@ fn list(place: &Place<'_>, all: &mut Vec<Found>) {
     let is_many = said.to_ascii_lowercase().ends_with(b"passwords");
     let operator = operator_after(text, name).filter(|it| skip(text, it.end, is_blank) == bracket);
     let holds = holds(&said[..said.len() - usize::from(is_many)]);
-    // Those of an `Authorization` say what they are.
+    // The values of an `Authorization` are recognized by their scheme.
     let holds = holds.filter(|holds| *holds != Holds::Authorization);
     let (Some(holds), Some(_)) = (holds, operator) else {
         return;
@@ -59,7 +60,7 @@ fn list(place: &Place<'_>, all: &mut Vec<Found>) {
     }
 }
 
-/// The secret that is assigned to the name in which the anchor is.
+/// The secret assigned to the name that contains the anchor.
 fn assignment(place: &Place<'_>) -> Option<Found> {
     let text = place.text;
     if goes_on(place) {
@@ -80,7 +81,7 @@ fn assignment(place: &Place<'_>) -> Option<Found> {
         let may_be = is_command
             || may_be_assigned(text, name) && held(text, name).is_some()
             || text[..name.0].ends_with(b"<key>");
-        // In a `.netrc`, escapes part the words.
+        // In raw JSON, the words of a `.netrc` may be separated by escapes.
         let before = &text[name.0.saturating_sub(RAW_BYTES)..name.0];
         let is_netrc = text[name.0..name.1].ends_with(b"password")
             && memchr::memmem::find(before, b"machine").is_some();
@@ -103,11 +104,11 @@ fn assignment(place: &Place<'_>) -> Option<Found> {
     let mut value =
         braced_at(text, name.0, operator.end).or_else(|| value_at(text, place.runs, operator))?;
     if holds == Holds::Authorization && !value.is_quoted && text.get(value.end) == Some(&b' ') {
-        // What was found is the scheme.
+        // The value found so far is the scheme.
         value.end = place.runs.end(Class::Unquoted, value.end + 1);
     }
     if place.is_raw && !value.is_quoted {
-        // Where its line begins and ends is not known yet.
+        // The start and end of the line are not known yet in raw JSON.
         let may_be = |end: usize, written| secret_in(holds, &text[value.start..end], written);
         let signed = || signed_word(&text[value.start..value.end]).filter(|_| operator.is_said);
         may_be(value.end, Written::Literal)
@@ -140,7 +141,7 @@ fn assignment(place: &Place<'_>) -> Option<Found> {
     Some(found(holds, value.start + start, end))
 }
 
-/// Whether the name at `at` is a part of a resource's name: `arn:aws:secretsmanager:…:secret:…`.
+/// Whether the name at `at` is part of a resource name: `arn:aws:secretsmanager:…:secret:…`.
 fn is_in_resource(text: &[u8], at: usize) -> bool {
     const BEFORE_BYTES_MAX: usize = 128;
     let before = text[at.saturating_sub(BEFORE_BYTES_MAX)..at].iter().rev();
@@ -149,7 +150,7 @@ fn is_in_resource(text: &[u8], at: usize) -> bool {
     text[..at].ends_with(b":") && text[start..at].starts_with(b"arn:")
 }
 
-/// What follows `sshpass -p`, and `password` in a `.netrc`.
+/// The password after `sshpass -p`, or after `password` in a `.netrc`.
 fn command(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
     const BEFORE_BYTES_MAX: usize = 256;
     let text = place.text;
@@ -174,8 +175,8 @@ fn command(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
     given(place, value, Written::Literal)
 }
 
-/// Whether the word that the anchor is in goes on after it, as `tokens` and `passed` do: then it is
-/// another word. Said before all else, as texts are full of those.
+/// Whether the word continues after the anchor, as in `tokens` or `passed`, and is therefore
+/// another word. Checked first, because such words are frequent.
 fn goes_on(place: &Place<'_>) -> bool {
     let at = |at: usize| place.text.get(at).copied().unwrap_or_default();
     let (last, next) = (at(place.after - 1), at(place.after));
@@ -200,8 +201,8 @@ fn goes_on(place: &Place<'_>) -> bool {
     is_one_word && !is_pass && !is_french
 }
 
-/// Whether something may be assigned to a name in JSON whose strings are not decoded: what a
-/// string or an escape says is not known yet.
+/// Whether a value may be assigned to a name in JSON whose strings are not decoded. The contents of
+/// strings and escapes are not known yet.
 fn may_be_assigned(text: &[u8], name: (usize, usize)) -> bool {
     const NEAR_BYTES: usize = 160;
     let is_escape = |at: usize| text.get(at) == Some(&b'\\');
@@ -217,7 +218,7 @@ fn may_be_assigned(text: &[u8], name: (usize, usize)) -> bool {
     let Some(operator) = operator else {
         return false;
     };
-    // What wraps a value, or begins a block, has escapes soon.
+    // A wrapper around a value, or the start of a block, has an escape nearby.
     let near = &text[operator.end..text.len().min(operator.end + NEAR_BYTES)];
     let at = skip(text, operator.end, |byte| byte.is_ascii_whitespace());
     near.contains(&b'\\')
@@ -225,7 +226,7 @@ fn may_be_assigned(text: &[u8], name: (usize, usize)) -> bool {
         || matches!(text.get(at), Some(b'[' | b'{'))
 }
 
-/// The secrets in the whole of a value that a document assigns to a name.
+/// The secrets in the whole value that a document assigns to a name.
 pub(super) fn member(name: &str, value: &str, written: Written, all: &mut Vec<Found>) {
     let is_name = name
         .bytes()
@@ -263,20 +264,20 @@ pub(super) fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-/// Where the name begins and ends that holds the byte at `at`.
+/// The range of the name that contains the byte at `at`.
 fn name_around(text: &[u8], at: usize) -> (usize, usize) {
     let before = text[..at].iter().rev().take(NAME_BYTES_MAX);
     let mut start = at - before.take_while(|byte| is_of_name(**byte)).count();
     let rest = text[at..].iter().take(NAME_BYTES_MAX);
     let end = at + rest.take_while(|byte| is_of_name(**byte)).count();
-    // The letter of an escape that is still in the text.
+    // The letter of an undecoded escape.
     if start < at && start > 0 && text[start - 1] == b'\\' && starts_word(text, start + 1) {
         start += 1;
     }
     (start, end)
 }
 
-/// What a name says it holds. In words, `API key` has a blank.
+/// The kind of secret that a name denotes. In prose, `API key` contains a blank.
 fn held(text: &[u8], name: (usize, usize)) -> Option<Holds> {
     let said = &text[name.0..name.1];
     if is_french(text, name) {
@@ -312,14 +313,14 @@ fn is_quote(byte: u8) -> bool {
     matches!(byte, b'"' | b'\'' | b'`')
 }
 
-/// A quote, also an escaped one: where it ends, and what it is.
+/// A quote, possibly escaped: its end, and its byte with the number of backslashes.
 pub(super) fn quote_at(text: &[u8], at: usize) -> Option<(usize, (u8, usize))> {
     let end = skip(text, at, |byte| byte == b'\\');
     let quote = *text.get(end).filter(|byte| is_quote(**byte))?;
     Some((end + 1, (quote, end - at)))
 }
 
-/// Where a line begins after the number that a listing puts before it: `    12→`.
+/// The start of a line's text after the line number of a listing: `    12→`.
 pub(super) fn after_gutter(text: &[u8], line: usize) -> usize {
     let number = skip(text, line, is_blank);
     let end = skip(text, number, |byte| byte.is_ascii_digit());
@@ -331,7 +332,7 @@ pub(super) fn after_gutter(text: &[u8], line: usize) -> usize {
     mark.map_or(line, |mark| end + mark.len())
 }
 
-/// Whether what follows a value without quotes lets it be more than a part of code.
+/// Whether the text after an unquoted value allows it to be more than code.
 fn ends_plainly(text: &[u8], end: usize) -> bool {
     !matches!(text.get(end), Some(b'(' | b'[' | b'{' | b'<'))
 }

@@ -1,24 +1,24 @@
-//! Private keys that are several lines long: in PEM, in PGP's armour and as `PuTTY` has them. Also
-//! with line breaks escaped, cut off at either end, and as listings show them, where something
-//! stands before each line: `    12→`, `> `, `k.pem:3:`.
+//! Private keys of several lines: PEM, PGP armour and `PuTTY` files. Also recognized: escaped line
+//! breaks, blocks cut off at either end, and listings that put a prefix before each line, such as `
+//! 12→`, `> ` or `k.pem:3:`.
 
 use super::Found;
 use super::context::{Place, from_base64};
 use super::runs::Class;
 use super::text::{distinct, is_random, starts_word};
 
-/// As placeholders have it.
+/// Name in the placeholder.
 pub(super) const PRIVATE_KEY: &str = "private_key";
-/// How far before its end the label of a block begins at most: `-----BEGIN ENCRYPTED `.
+/// Maximum distance between the start of a label and `PRIVATE KEY`, as in `-----BEGIN ENCRYPTED `.
 const LABEL_BYTES: usize = 48;
-/// The least of a block's text that is a key.
+/// Minimum length of a block's text that counts as a key.
 const BLOCK_BYTES_MIN: usize = 40;
-/// The longest of what a listing puts before a line.
+/// Maximum length of the prefix that a listing puts before a line.
 const GUTTER_BYTES_MAX: usize = 160;
-/// The longest line that is looked at from its end on.
+/// Maximum length of a line that is scanned backwards from its end.
 const LINE_BYTES_MAX: usize = 512;
 
-/// A block of a private key, also where its end or its beginning was cut off.
+/// A private key block. Its start or its end may be cut off.
 pub(super) fn private_key(place: &Place<'_>) -> Option<Found> {
     let Place {
         text, at, after, ..
@@ -57,7 +57,7 @@ pub(super) fn private_key(place: &Place<'_>) -> Option<Found> {
     is_key.then(|| found(start, line_end))
 }
 
-/// A block of a private key in base64 again, as Kubernetes keeps it; also in several lines.
+/// A private key block encoded in base64 again, as in Kubernetes secrets, on one or more lines.
 pub(super) fn encoded_key(place: &Place<'_>) -> Option<Found> {
     const HEAD_BYTES: usize = 64;
     let Place {
@@ -121,7 +121,7 @@ fn in_block(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'\r' | b'\\')
 }
 
-/// Headers such as `Proc-Type: 4,ENCRYPTED` have other signs than a key, and lists have quotes.
+/// Headers such as `Proc-Type: 4,ENCRYPTED` use bytes that a key does not, and lists use quotes.
 fn is_part(byte: u8) -> bool {
     in_block(byte)
         || matches!(
@@ -141,11 +141,12 @@ fn is_part(byte: u8) -> bool {
         )
 }
 
-/// Where the line ends that `at` is in, also by an escape, and where the next one begins.
+/// The end of the line that contains `at` and the start of the next line. An escaped line break
+/// counts.
 fn line_after(text: &[u8], at: usize) -> (usize, usize) {
     let breaks = |at: usize| match text[at] {
         b'\n' => Some(1),
-        // `\n`, and `\\n` of what was escaped twice.
+        // `\n`, or `\\n` in text that was escaped twice.
         b'\\' => match text.get(at + 1) {
             Some(b'n') => Some(2),
             _ => None,
@@ -162,7 +163,7 @@ fn line_after(text: &[u8], at: usize) -> (usize, usize) {
     (text.len(), text.len())
 }
 
-/// Where the line begins that `at` is in, if that is not too far.
+/// The start of the line that contains `at`, if it is within `most` bytes.
 fn line_start(text: &[u8], at: usize, most: usize) -> Option<usize> {
     let first = at.saturating_sub(most);
     let before = &text[first..at];
@@ -172,7 +173,8 @@ fn line_start(text: &[u8], at: usize, most: usize) -> Option<usize> {
     Some(first + start)
 }
 
-/// What a listing puts before a line, without blanks and digits: those change from line to line.
+/// The prefix that a listing puts before a line, without blanks and digits, which vary between
+/// lines.
 fn signs(gutter: &[u8]) -> Vec<u8> {
     let signs = gutter.iter().copied().filter(|byte| !is_number(*byte));
     signs.map(same).collect()
@@ -186,12 +188,12 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// `grep` has `:` where it found something, and `-` around that.
+/// `grep` writes `:` on matching lines and `-` on context lines.
 fn same(sign: u8) -> u8 {
     if sign == b'-' { b':' } else { sign }
 }
 
-/// How long that is before a line, if it has these signs.
+/// Length of the listing prefix of a line, if its other characters equal `signs`.
 fn gutter(line: &[u8], signs: &[u8]) -> Option<usize> {
     let run = |at: usize, class: fn(u8) -> bool| {
         let rest = line[at..].iter().take(GUTTER_BYTES_MAX);
@@ -209,13 +211,13 @@ fn gutter(line: &[u8], signs: &[u8]) -> Option<usize> {
     if !signs.is_empty() {
         return Some(at + blanks);
     }
-    // Only a number: a blank tells it from the key.
+    // A line number alone: a blank separates it from the key.
     let number = blanks + run(blanks, |byte| byte.is_ascii_digit());
     let after = run(number, is_blank);
     Some(if after > 0 { number + after } else { blanks })
 }
 
-/// The same in a listing of any sort.
+/// Length of the listing prefix of a line, in any listing format.
 fn any_gutter(line: &[u8]) -> usize {
     const MARKS: [&[u8]; 12] = [
         b"",
@@ -235,7 +237,7 @@ fn any_gutter(line: &[u8]) -> usize {
     all.max().unwrap_or(0)
 }
 
-/// A line without the frame after it.
+/// A line without the frame that ends it.
 fn unframed(line: &[u8]) -> &[u8] {
     const FRAMES: [&[u8]; 3] = [b"\xE2\x94\x82", b"\xE2\x95\x91", b"|"];
     let frame = |known: &&[u8]| line.trim_ascii_end().strip_suffix(*known);
@@ -245,7 +247,7 @@ fn unframed(line: &[u8]) -> &[u8] {
         .map_or(line, <[u8]>::trim_ascii_end)
 }
 
-/// How much of a line is no part of a block, but of what lists it.
+/// Number of bytes at the start of a line that belong to the listing, not to the block.
 fn skipped(line: &[u8], known: &[u8]) -> usize {
     match gutter(line, known) {
         Some(len) if len > 0 => len,
@@ -254,14 +256,14 @@ fn skipped(line: &[u8], known: &[u8]) -> usize {
     }
 }
 
-/// Where the text of a block ends whose label goes from `label` to `start`.
+/// The end of the text of a block whose label is `label..start`.
 fn block_end(text: &[u8], label: usize, start: usize) -> usize {
-    // Another block is found by its own label.
+    // The next block is found by its own label.
     let next_label = memchr::memmem::find(&text[start..], b"BEGIN");
     let text = &text[..next_label.map_or(text.len(), |next| start + next)];
     let before = line_start(text, label, GUTTER_BYTES_MAX).unwrap_or(label);
     let known = signs(&text[before..label]);
-    // Up to where it is one even if it was cut off.
+    // The end of the block if its end line is missing.
     let (mut cut, mut is_cut) = (start, false);
     let (mut at, mut gutter) = (start, 0);
     while at < text.len() {
@@ -299,8 +301,8 @@ fn parts_words(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b',' | b'"' | b'\'')
 }
 
-/// Where in a line of other words a key ends, which may be strings of a list. Its last line may be
-/// short, after another one.
+/// The end of a key in a line that also contains other words, such as the strings of a list. The
+/// last line of a key may be short if it follows another one.
 fn key_words(line: &[u8], mut is_within: bool, is_last: bool) -> usize {
     let (mut end, mut at) = (0, 0);
     for word in line.split(|byte| parts_words(*byte)) {
@@ -320,7 +322,7 @@ fn key_words(line: &[u8], mut is_within: bool, is_last: bool) -> usize {
     end
 }
 
-/// Where the line `-----END … -----` ends, if there is one at `at`.
+/// The end of the line `-----END … -----`, if it is at `at`.
 fn end_line(text: &[u8], at: usize) -> usize {
     let rest = &text[at..];
     if !rest.starts_with(b"-----END") {
@@ -333,7 +335,8 @@ fn end_line(text: &[u8], at: usize) -> usize {
     at + end + dashes.count()
 }
 
-/// Where the text of a block begins that the label at `end` ends, and whose own is cut off.
+/// The start of the text of a block that ends with the label at `end` and whose own label is cut
+/// off.
 fn block_start(text: &[u8], end: usize) -> usize {
     let before = text[..end].iter().rev();
     let mut start = end - before.take_while(|byte| in_block(**byte)).count();
@@ -342,7 +345,7 @@ fn block_start(text: &[u8], end: usize) -> usize {
     };
     let known = signs(&text[label_line..end]);
     let mut next = label_line;
-    // The break before the line is a byte, or two.
+    // The line break is one byte or two.
     while let Some(line_end) = next.checked_sub(1) {
         let line_end = line_end - usize::from(text[..line_end].ends_with(b"\\"));
         let Some(line_start) = line_start(text, line_end, LINE_BYTES_MAX) else {
@@ -360,8 +363,8 @@ fn block_start(text: &[u8], end: usize) -> usize {
     start
 }
 
-/// The lines of a key after `Private-Lines: 14`, as `PuTTY` has them: the anchor is in how its
-/// file begins.
+/// The lines of a key after `Private-Lines: 14` in a `PuTTY` file. The anchor is at the start of
+/// the file.
 pub(super) fn putty_key(place: &Place<'_>) -> Option<Found> {
     const FILE_BYTES_MAX: usize = 8 << 10;
     const LINES_MAX: usize = 1024;
@@ -399,23 +402,23 @@ pub(super) fn putty_key(place: &Place<'_>) -> Option<Found> {
     (key.len() >= BLOCK_BYTES_MIN && is_random(key)).then(|| found(first, end))
 }
 
-/// What stands before the number of lines.
+/// The text before the number of lines.
 const PUTTY: &[u8] = b"Private-Lines: ";
 
-/// Where in a key the strings of an array are that has it line by line.
+/// State while scanning an array whose strings are the lines of a key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Lines {
-    /// In none.
+    /// Outside a key.
     #[default]
     None,
-    /// After its label.
+    /// After the label of a key.
     Begun,
-    /// After a line of it.
+    /// After a line of a key.
     Within,
 }
 
 impl Lines {
-    /// Where the next string is; within a key, it is a line of it.
+    /// The state of the next string. `Within`: that string is a line of the key.
     pub(super) fn next(self, line: &str) -> Lines {
         let line = line.trim().as_bytes();
         let has = |word: &str| memchr::memmem::find(line, word.as_bytes()).is_some();
@@ -434,7 +437,7 @@ impl Lines {
         match self {
             Lines::Within if is_key => Lines::Within,
             Lines::Begun if is_key && begins => Lines::Within,
-            // Headers, and what parts them from the key.
+            // Headers and the separator between headers and key.
             Lines::Begun if line.is_empty() || has(": ") => Lines::Begun,
             _ => Lines::None,
         }

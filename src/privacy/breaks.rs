@@ -1,6 +1,6 @@
-//! Line breaks within a key or a token, where a terminal, a mail or a person had no more room for it.
+//! Line breaks inside a key or a token, made by a terminal, a mail program or a person.
 
-/// Whether a text has such a break.
+/// Whether a text contains such a line break.
 pub(super) fn has_any(text: &[u8]) -> bool {
     memchr::memchr2_iter(b'\n', b'\r', text).any(|at| {
         let is_mail = at > 0 && text[at - 1] == b'=';
@@ -8,8 +8,8 @@ pub(super) fn has_any(text: &[u8]) -> bool {
     })
 }
 
-/// How many bytes break a line at `at` within what may be a token, or where the carriage returns
-/// alone.
+/// Length of the line break at `at`, if it may be inside a token, or if it is a lone carriage
+/// return.
 pub(super) fn break_at(text: &[u8], at: usize) -> Option<usize> {
     let rest = text.get(at..)?;
     let (len, is_wrap) = match rest {
@@ -24,7 +24,8 @@ pub(super) fn break_at(text: &[u8], at: usize) -> Option<usize> {
     (!is_wrap || parts.were_one(text, line_end)).then_some(len)
 }
 
-/// The same in JSON whose strings are not decoded: whether an escape may be such a break.
+/// Like `has_any`, for JSON whose strings are not decoded: whether an escape may be such a line
+/// break.
 pub(super) fn has_break(json: &[u8]) -> bool {
     memchr::memchr_iter(b'\\', json).any(|at| {
         let breaks = |byte: Option<&u8>| matches!(byte, Some(b'n' | b'r'));
@@ -39,7 +40,7 @@ pub(super) fn has_break(json: &[u8]) -> bool {
         let is_pair = next > at + 2 && json.get(next) == Some(&b'n');
         let end = if is_pair { next + 1 } else { at + 2 };
         let is_return = json[at + 1] == b'r' && !is_pair;
-        // A backslash before the break has its own.
+        // A backslash before the line break is escaped too.
         let has_backslash = at - start >= 2;
         let blanks = json[end..].iter().take_while(|byte| **byte == b' ');
         let end = end + if has_backslash { blanks.count() } else { 0 };
@@ -48,16 +49,16 @@ pub(super) fn has_break(json: &[u8]) -> bool {
     })
 }
 
-/// What stands on both sides of a break, without blanks.
+/// The text on both sides of a line break, without blanks.
 pub(super) struct Halves<'a> {
     before: &'a [u8],
     after: &'a [u8],
-    /// What follows the second one is assigned to it.
+    /// The second half is a name to which a value is assigned.
     is_name: bool,
 }
 
 impl<'a> Halves<'a> {
-    /// `None` where one of them is empty.
+    /// Returns `None` if either half is empty.
     pub(super) fn around(text: &'a [u8], start: usize, end: usize) -> Option<Halves<'a>> {
         const BYTES_MAX: usize = 256;
         let is_of_token = |byte: &u8| {
@@ -79,7 +80,7 @@ impl<'a> Halves<'a> {
         })
     }
 
-    /// Whether they are long enough for a token, and have what tokens have.
+    /// Whether both halves are long enough for a token and consist of token characters.
     pub(super) fn may_be_token(&self) -> bool {
         const BYTES_MIN: usize = 16;
         self.before.len() + self.after.len() >= BYTES_MIN
@@ -87,8 +88,8 @@ impl<'a> Halves<'a> {
             && (is_mixed(self.before) || is_mixed(self.after))
     }
 
-    /// Whether they are a token that was longer than its line, which ends at `end`: the line is as
-    /// wide as terminals and mails are, or the second half is no word.
+    /// Whether the halves are a token that was broken at the end of its line, `end`: the line has a
+    /// width usual for terminals and mail, or the second half is not a word.
     fn were_one(&self, text: &[u8], end: usize) -> bool {
         const WIDTHS: [usize; 10] = [64, 70, 72, 76, 78, 80, 100, 120, 132, 160];
         const WIDTH_MIN: usize = 40;
@@ -107,7 +108,7 @@ impl<'a> Halves<'a> {
     }
 }
 
-/// Whether it has digits, or capital letters among others, as few words have.
+/// Whether a text has digits, or capital letters among others. Few words do.
 pub(super) fn is_mixed(text: &[u8]) -> bool {
     let has = |class: fn(&u8) -> bool| text.iter().any(class);
     has(u8::is_ascii_digit) || has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase)

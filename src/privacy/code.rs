@@ -1,4 +1,4 @@
-//! Values that are no text but code: variables, templates, calls, types, paths and references.
+//! Values that are code rather than text: variables, templates, calls, types, paths and references.
 
 use super::assignment::is_of_name;
 use super::names::{Holds, is_of_word, words};
@@ -6,7 +6,7 @@ use super::scan::placeholder_len;
 use super::text::is_base64_at_random;
 use super::values::Written;
 
-/// Templates, variables, calls, paths and addresses.
+/// Whether a value is a template, variable, call, path or URL.
 pub(super) fn is_code(value: &[u8], written: Written) -> bool {
     const MARKS: [&[u8]; 15] = [
         b"[CONTENT:",
@@ -37,7 +37,7 @@ pub(super) fn is_code(value: &[u8], written: Written) -> bool {
     let starts = is_path
         || opens_bracket(value, is_text)
         || matches!(value, [b'.' | b'~', b'/', ..] | [b'%', .., b'%'])
-        // As patterns have it.
+        // Part of a regular expression.
         || matches!(value, [b'.', b'*' | b'+', ..])
         || is_variable(value, is_text)
         || value.starts_with(b"~") && written == Written::Bare
@@ -55,7 +55,7 @@ pub(super) fn is_code(value: &[u8], written: Written) -> bool {
         || written == Written::Literal && is_call(value)
 }
 
-/// Whether a value begins with a bracket; in quotes, one that is closed.
+/// Whether a value begins with a bracket. In quotes, the bracket must also be closed.
 fn opens_bracket(value: &[u8], is_text: bool) -> bool {
     let close = match value.first() {
         Some(b'<') => b'>',
@@ -67,8 +67,8 @@ fn opens_bracket(value: &[u8], is_text: bool) -> bool {
     !is_text || value.contains(&close)
 }
 
-/// What code has without quotes: a name, a number with its type, names that `&` joins, or the next
-/// name of a list, `user= password= `.
+/// Unquoted code: a name, a number with a type suffix, names joined by `&`, or the next name of a
+/// list, `user= password= `.
 fn is_expression(value: &[u8]) -> bool {
     let is_name = |name: &[u8]| {
         !name.is_empty()
@@ -82,8 +82,8 @@ fn is_expression(value: &[u8]) -> bool {
     is_identifier(value) || is_typed_number(value) || is_next || is_joined
 }
 
-/// Whether it is a name as persons give them to variables: of words, with few digits. Chance has
-/// more of those, and shorter words.
+/// Whether the text is a typical variable name: words with few digits. Random text has more digits
+/// and shorter words.
 fn is_plain(name: &[u8]) -> bool {
     const SHORT_BYTES: usize = 3;
     let is_of_name = name.iter().all(|byte| is_of_word(*byte) || *byte == b'_');
@@ -95,8 +95,8 @@ fn is_plain(name: &[u8]) -> bool {
     is_of_name && (name.len() <= SHORT_BYTES || numbers <= 1 && len >= SHORT_BYTES * count)
 }
 
-/// `$DB_PASSWORD`, `$row[0]`, `$2`, and hashes such as `$2b$12$…`. In quotes, what follows a name
-/// joins it to another one.
+/// `$DB_PASSWORD`, `$row[0]`, `$2`, and password hashes such as `$2b$12$…`. In quotes, another
+/// variable may directly follow the name.
 pub(super) fn is_variable(value: &[u8], is_text: bool) -> bool {
     let Some(rest) = value.strip_prefix(b"$") else {
         return false;
@@ -115,7 +115,7 @@ pub(super) fn is_variable(value: &[u8], is_text: bool) -> bool {
     is_plain(name) && ends
 }
 
-/// The names of ways to hash passwords, as `crypt` and others put them first.
+/// Identifiers of password hash formats, as `crypt` and others put them first.
 fn is_hash_id(id: &[u8]) -> bool {
     const SHORT: [&[u8]; 13] = [
         b"1", b"2", b"2a", b"2b", b"2x", b"2y", b"5", b"6", b"7", b"y", b"gy", b"P", b"H",
@@ -124,7 +124,7 @@ fn is_hash_id(id: &[u8]) -> bool {
     SHORT.contains(&id) || LONG.iter().any(|known| id.starts_with(known))
 }
 
-/// What YAML calls an anchor and an alias, and what code takes the address of.
+/// A YAML anchor or alias, or an address-of expression.
 fn is_reference(value: &[u8], written: Written) -> bool {
     let [b'*' | b'&', rest @ ..] = value else {
         return false;
@@ -136,7 +136,7 @@ fn is_reference(value: &[u8], written: Written) -> bool {
     is_plain(name) && (written == Written::Bare || name.len() == rest.len())
 }
 
-/// `get(1)`, `a.b[2]`: a name, and what it is given.
+/// `get(1)`, `a.b[2]`: a name and its arguments.
 fn is_call(value: &[u8]) -> bool {
     let len = value
         .iter()
@@ -150,7 +150,7 @@ fn is_call(value: &[u8]) -> bool {
         )
 }
 
-/// `config.auth.token2`: names, joined by dots.
+/// `config.auth.token2`: names joined by dots.
 pub(super) fn is_path_of_code(value: &[u8]) -> bool {
     let is_name = |part: &[u8]| {
         part.first()
@@ -162,7 +162,7 @@ pub(super) fn is_path_of_code(value: &[u8]) -> bool {
         && value.iter().filter(|byte| byte.is_ascii_digit()).count() <= 2
 }
 
-/// `user_password_2`, `userPassword2`, `API_KEY_2`: a name, as code has it.
+/// `user_password_2`, `userPassword2`, `API_KEY_2`: an identifier.
 pub(super) fn is_identifier(value: &[u8]) -> bool {
     let letters = value.trim_ascii_end();
     let digits = letters
@@ -178,7 +178,7 @@ pub(super) fn is_identifier(value: &[u8]) -> bool {
     is_plain && digits <= 2 && words.len() >= 2 && words.iter().all(|word| word.len() >= 2)
 }
 
-/// `uint256`, `bytes32`: a type, and how long it is.
+/// `uint256`, `bytes32`: a type with its size.
 fn is_numbered_type(value: &[u8]) -> bool {
     const TYPES: [&[u8]; 8] = [
         b"int", b"uint", b"float", b"byte", b"bytes", b"char", b"varchar", b"fixed",
@@ -189,7 +189,7 @@ fn is_numbered_type(value: &[u8]) -> bool {
         && TYPES.contains(&&value[..value.len() - digits].to_ascii_lowercase()[..])
 }
 
-/// `Uint8Array`, `ed25519.Ed25519PrivateKey`: what is declared to hold it. Its last word says so.
+/// `Uint8Array`, `ed25519.Ed25519PrivateKey`: a declared type. Its last word identifies it.
 pub(super) fn is_type(holds: Holds, value: &[u8]) -> bool {
     const TYPES: [&str; 8] = [
         "array", "str", "string", "bytes", "buffer", "hash", "sha", "hmac",
@@ -209,7 +209,7 @@ pub(super) fn is_type(holds: Holds, value: &[u8]) -> bool {
         })
 }
 
-/// `4097u32`, `0x1001UL`: a number with its type, as code has it.
+/// `4097u32`, `0x1001UL`: a number with a type suffix.
 fn is_typed_number(value: &[u8]) -> bool {
     const TYPES: [&[u8]; 20] = [
         b"u8", b"u16", b"u32", b"u64", b"u128", b"usize", b"i8", b"i16", b"i32", b"i64", b"i128",

@@ -1,5 +1,4 @@
-//! Passwords that commands and statements are given: `mysql -p…`, `curl -u user:…`,
-//! `IDENTIFIED BY '…'`.
+//! Passwords in commands and statements: `mysql -p…`, `curl -u user:…`, `IDENTIFIED BY '…'`.
 
 use super::Found;
 use super::assignment::{is_blank, quote_at, skip};
@@ -9,7 +8,7 @@ use super::names::Holds;
 use super::text::starts_word;
 use super::values::{VALUE_BYTES_MAX, Written, secret_in, stands_for_password};
 
-/// How far before an option its command is looked for, and how far after a command its options.
+/// Maximum distance between a command and its option.
 const COMMAND_BYTES_MAX: usize = 1024;
 
 fn password(start: usize, end: usize) -> Found {
@@ -20,7 +19,7 @@ fn password(start: usize, end: usize) -> Found {
     }
 }
 
-/// Commands whose `-p` is the password right behind it.
+/// Commands whose `-p` is directly followed by the password.
 const SQL: &[&str] = &[
     "mysql",
     "mysqldump",
@@ -35,11 +34,11 @@ const SQL: &[&str] = &[
     "7z",
     "7za",
 ];
-/// Commands whose `login -p` is the password after it.
+/// Commands whose `login -p` takes the password as the next argument.
 const REGISTRIES: &[&str] = &[
     "docker", "podman", "nerdctl", "helm", "oc", "az", "buildah", "skopeo", "crane",
 ];
-/// Commands whose `-p` is the password after it.
+/// Commands whose `-p` takes the password as the next argument.
 const OTHERS: &[&str] = &[
     "mongo",
     "mongosh",
@@ -49,7 +48,7 @@ const OTHERS: &[&str] = &[
     "mongoexport",
     "cypher-shell",
 ];
-/// Commands whose `-P` is the password.
+/// Commands whose `-P` takes the password.
 const UPPER: &[&str] = &[
     "sqlcmd",
     "bcp",
@@ -59,7 +58,7 @@ const UPPER: &[&str] = &[
     "mosquitto_pub",
     "mosquitto_sub",
 ];
-/// Commands whose `-w` is the password after it.
+/// Commands whose `-w` takes the password as the next argument.
 const LDAP: &[&str] = &[
     "ldapsearch",
     "ldapadd",
@@ -68,7 +67,7 @@ const LDAP: &[&str] = &[
     "ldapwhoami",
 ];
 
-/// The password after an option of one letter, of the commands that take one there.
+/// The password after a one-letter option of a known command.
 pub(super) fn option_password(place: &Place<'_>) -> Option<Found> {
     const BEFORE_BYTES_MAX: usize = 256;
     let Place {
@@ -78,7 +77,7 @@ pub(super) fn option_password(place: &Place<'_>) -> Option<Found> {
     let before = &text[from..at];
     let ends = |byte: &u8| matches!(byte, b'|' | b';' | b'&' | b'`' | b'\n');
     let begins = before.iter().rposition(ends).map_or(0, |end| end + 1);
-    // Lines that a backslash joins are one command.
+    // Lines joined by a backslash are one command.
     let is_joined = before[..begins].ends_with(b"\\\n");
     let begins = if is_joined { 0 } else { begins };
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -89,12 +88,12 @@ pub(super) fn option_password(place: &Place<'_>) -> Option<Found> {
             let is_escaped = at > 0 && before[at - 1] == b'\\';
             at += word.len() + 1;
             let is = |word: &[u8]| known.iter().any(|name| word == name.as_bytes());
-            // The letter of an escape is no part of the word after it.
+            // The letter of an escape is not part of the following word.
             is(word) || is_escaped && word.get(1..).is_some_and(is)
         })
     };
     let is_apart = text.get(after).is_some_and(|byte| is_blank(*byte));
-    // What it reads is piped into it.
+    // `sudo -S` reads the password from a pipe.
     if text[after - 1] == b'S' {
         return has(&["sudo"]).then(|| piped_password(place, at, false))?;
     }
@@ -115,7 +114,7 @@ pub(super) fn option_password(place: &Place<'_>) -> Option<Found> {
     given(place, skip(text, after, is_blank), Written::Literal)
 }
 
-/// The password that stands at `at`, in quotes or as it is written without.
+/// The password at `at`: quoted, or unquoted and of form `without`.
 pub(super) fn given(place: &Place<'_>, at: usize, without: Written) -> Option<Found> {
     let quoted = quote_at(place.text, at);
     let (start, end) = match quoted {
@@ -135,7 +134,7 @@ pub(super) fn given(place: &Place<'_>, at: usize, without: Written) -> Option<Fo
     Some(password(start + from, start + to))
 }
 
-/// What a database user is `IDENTIFIED BY`, or `IDENTIFIED WITH … BY`.
+/// The password after a database user's `IDENTIFIED BY` or `IDENTIFIED WITH … BY`.
 pub(super) fn identified_by(place: &Place<'_>) -> Option<Found> {
     const PLUGIN_BYTES_MAX: usize = 64;
     let text = place.text;
@@ -155,12 +154,12 @@ pub(super) fn identified_by(place: &Place<'_>) -> Option<Found> {
         at += 9;
     }
     let at = skip(text, at, is_blank);
-    // `IDENTIFIED BY` of SQL has other quotes.
+    // SQL's `IDENTIFIED BY` does not use backquotes.
     let is_statement = place.follows(b"iden") && text.get(at) != Some(&b'`');
     is_statement.then(|| given(place, at, Written::Bare))?
 }
 
-/// The password of `user:password@tcp(host:port)/name`, as Go's drivers have it.
+/// The password of `user:password@tcp(host:port)/name`, the format of Go drivers.
 pub(super) fn driver_password(place: &Place<'_>) -> Option<Found> {
     const USERINFO_BYTES_MAX: usize = 256;
     let from = place.at.saturating_sub(USERINFO_BYTES_MAX);
@@ -198,8 +197,8 @@ pub(super) fn oracle_password(place: &Place<'_>) -> Option<Found> {
     })
 }
 
-/// What `echo … |` gives the command in which the word at `at` is: a password, or after a user's
-/// name.
+/// The text that `echo … |` pipes into the command that contains the word at `at`: a password, or a
+/// user name and a password.
 pub(super) fn piped_password(place: &Place<'_>, at: usize, has_user: bool) -> Option<Found> {
     let from = at.saturating_sub(COMMAND_BYTES_MAX);
     let before = &place.text[from..at];
@@ -210,7 +209,7 @@ pub(super) fn piped_password(place: &Place<'_>, at: usize, has_user: bool) -> Op
     let says = [&b"echo "[..], b"printf "]
         .iter()
         .any(|word| memchr::memmem::find(&given[begins..], word).is_some());
-    // Lines that a backslash joins are one command.
+    // Lines joined by a backslash are one command.
     let is_joined = memchr::memchr_iter(b'\n', &before[pipe..])
         .all(|line| before[..pipe + line].ends_with(b"\\"));
     if !says || !is_joined {
@@ -315,7 +314,7 @@ pub(super) fn curl_password(place: &Place<'_>) -> Option<Found> {
     }
     let rest = &place.text[place.after - 1..];
     let rest = &rest[..rest.len().min(COMMAND_BYTES_MAX)];
-    // Lines that a backslash joins are one command.
+    // Lines joined by a backslash are one command.
     let is_end = |(at, byte): (usize, &u8)| match byte {
         b'\n' => at == 0 || rest[at - 1] != b'\\',
         b'|' | b';' => true,
@@ -340,7 +339,7 @@ pub(super) fn curl_password(place: &Place<'_>) -> Option<Found> {
     is_secret.then(|| password(start, start + secret.len()))
 }
 
-/// Where the user and password begin that an option of `curl` takes whose name is at `at`.
+/// The start of `user:password` for the `curl` option whose name is at `at`.
 fn user_after(command: &[u8], at: usize) -> Option<usize> {
     let rest = &command[at..];
     for long in [&b"-user"[..], b"-proxy-user"] {
@@ -348,7 +347,7 @@ fn user_after(command: &[u8], at: usize) -> Option<usize> {
             return Some(skip(command, at + long.len() + 1, is_blank));
         }
     }
-    // Letters of several options may stand together, of which the last takes a value.
+    // Several one-letter options may be combined. Only the last takes a value.
     let letters = rest
         .iter()
         .take_while(|byte| byte.is_ascii_alphabetic())

@@ -1,4 +1,4 @@
-//! Secrets that their surroundings give away: headers, addresses with passwords, commands.
+//! Secrets that are recognized by their context: headers, URLs with passwords, command lines.
 
 pub(super) use super::assignment::assignments;
 pub(super) use super::blocks::{encoded_key, private_key};
@@ -12,41 +12,42 @@ use super::runs::{Class, Runs};
 use super::text::{is_random, starts_word};
 use super::values::{is_named, stands_for_password};
 
-/// Where an anchor stands.
+/// An occurrence of an anchor in a text.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub text: &'a [u8],
     pub runs: &'a Runs<'a>,
     pub at: usize,
-    /// Where the anchor ends.
+    /// Offset of the first byte after the anchor.
     pub after: usize,
-    /// The text is JSON whose strings are not decoded yet, and only whether there may be
-    /// something is asked.
+    /// The text is JSON whose strings are not decoded yet. The caller only asks whether the text
+    /// may contain a finding.
     pub is_raw: bool,
 }
 
 impl Place<'_> {
-    /// How many bytes of a class follow `from`. No anchor of the rule that asks may be among
-    /// them, or all that follows is gone through for each: see `short_run`, and `Runs`.
+    /// Length of the run of bytes of a class from `from` on. The class must not contain an anchor
+    /// of the calling rule; otherwise the run is scanned again for each anchor. See `short_run` and
+    /// `Runs`.
     fn run(&self, from: usize, class: fn(u8) -> bool) -> usize {
         let rest = self.text.get(from..).unwrap_or_default();
         rest.iter().take_while(|byte| class(**byte)).count()
     }
 
-    /// The same, up to one more than `most`.
+    /// Like `run`, but stops after `most + 1` bytes.
     fn short_run(&self, from: usize, most: usize, class: fn(u8) -> bool) -> usize {
         let rest = self.text.get(from..).unwrap_or_default();
         let rest = rest.iter().take(most + 1);
         rest.take_while(|byte| class(**byte)).count()
     }
 
-    /// How many bytes of a class are before `until`, up to `most`.
+    /// Number of bytes of a class directly before `until`, at most `most`.
     fn run_before(&self, until: usize, most: usize, class: fn(u8) -> bool) -> usize {
         let before = self.text[..until].iter().rev().take(most);
         before.take_while(|byte| class(**byte)).count()
     }
 
-    /// Whether these letters, of either case, are before the anchor.
+    /// Whether these letters, in either case, are directly before the anchor.
     pub(super) fn follows(&self, letters: &[u8]) -> bool {
         let start = self.at.checked_sub(letters.len());
         start.is_some_and(|start| self.text[start..self.at].eq_ignore_ascii_case(letters))
@@ -65,12 +66,12 @@ fn dashed(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-/// The bytes of credentials in a header.
+/// The token68 alphabet of credentials in an HTTP header.
 fn token68(byte: u8) -> bool {
     dashed(byte) || matches!(byte, b'.' | b'~' | b'+' | b'/' | b'=' | b':')
 }
 
-/// A JSON Web Token, signed, unsigned or encrypted: parts in base64, of which the first is JSON.
+/// A JSON Web Token, signed, unsigned or encrypted: base64 parts, the first of which is JSON.
 pub(super) fn jwt(place: &Place<'_>) -> Option<Found> {
     const HEADER_BYTES_MIN: usize = 12;
     const PART_MAX: usize = 5;
@@ -82,7 +83,7 @@ pub(super) fn jwt(place: &Place<'_>) -> Option<Found> {
     if header_end - at < HEADER_BYTES_MIN {
         return None;
     }
-    // Where the parts end. Behind a full stop that ends a sentence is an empty one.
+    // Offsets where the parts end. A full stop that ends a sentence is followed by an empty part.
     let (mut ends, mut parts) = ([header_end; PART_MAX], 1);
     while parts < PART_MAX && text.get(ends[parts - 1]) == Some(&b'.') {
         ends[parts] = runs.end(Class::Dashed, ends[parts - 1] + 1);
@@ -95,7 +96,7 @@ pub(super) fn jwt(place: &Place<'_>) -> Option<Found> {
     let end = if is_encrypted {
         ends[PART_MAX - 1]
     } else {
-        // A part of JSON, and a signature or none.
+        // A JSON part, then an optional signature.
         let end = *ends[..parts].get(2).or(ends[..parts].get(1))?;
         let payload = place.slice(header_end + 1, end);
         let is_json = [b"eyJ", b"eyA", b"ewo", b"ew0"]
@@ -107,7 +108,7 @@ pub(super) fn jwt(place: &Place<'_>) -> Option<Found> {
     Some(found("jwt", at, end - usize::from(text[end - 1] == b'.')))
 }
 
-/// The tokens of Terraform: an id, `.atlasv1.` and the rest.
+/// Terraform tokens: an id, `.atlasv1.` and the secret.
 pub(super) fn terraform_token(place: &Place<'_>) -> Option<Found> {
     let id = place.run_before(place.at, 15, |byte| byte.is_ascii_alphanumeric());
     let body = place.short_run(place.after, 80, dashed);
@@ -116,7 +117,7 @@ pub(super) fn terraform_token(place: &Place<'_>) -> Option<Found> {
     is_token.then(|| found("terraform_token", start, place.after + body))
 }
 
-/// 32 hex digits, and where the account is: `-us12`.
+/// 32 hex digits and the data center, for example `-us12`.
 pub(super) fn mailchimp_key(place: &Place<'_>) -> Option<Found> {
     let hex = place.run_before(place.at, 33, |byte| byte.is_ascii_hexdigit());
     let digits = place.short_run(place.after, 2, |byte| byte.is_ascii_digit());
@@ -130,7 +131,7 @@ pub(super) fn mailchimp_key(place: &Place<'_>) -> Option<Found> {
     is_key.then(|| found("mailchimp_key", start, end))
 }
 
-/// What stands after the fixed part of a webhook's address.
+/// The secret in the path of a webhook URL, after its fixed part.
 pub(super) fn webhook(place: &Place<'_>) -> Option<Found> {
     let path = |byte: u8| dashed(byte) || byte == b'/';
     let is_slack = place.text[place.at] == b'h';
@@ -143,7 +144,7 @@ pub(super) fn webhook(place: &Place<'_>) -> Option<Found> {
         return None;
     }
     let end = place.after + place.run(place.after, path);
-    // The last part is the secret; the others say whose it is.
+    // The last part is the secret. The other parts identify its owner.
     let last = place
         .slice(place.after, end)
         .rsplit(|byte| *byte == b'/')
@@ -157,13 +158,13 @@ pub(super) fn telegram_token(place: &Place<'_>) -> Option<Found> {
     let body = place.short_run(place.at + 1, 36, dashed);
     let start = place.at - digits;
     let before = &place.text[..start];
-    // The API's paths have it after `bot`.
+    // In paths of the API the token follows `bot`.
     let starts = starts_word(place.text, start) || before.ends_with(b"/bot");
     let is_token = (8..=10).contains(&digits) && (34..=36).contains(&body) && starts;
     is_token.then(|| found("telegram_token", start, place.at + 1 + body))
 }
 
-/// The client secrets of Entra: three signs, `8Q~`, and the rest.
+/// Client secrets of Entra: three characters, `8Q~`, and the rest.
 pub(super) fn azure_secret(place: &Place<'_>) -> Option<Found> {
     let class = |byte: u8| dashed(byte) || matches!(byte, b'.' | b'~');
     let body = place.short_run(place.after, 34, class);
@@ -189,7 +190,7 @@ pub(super) fn azure_signature(place: &Place<'_>) -> Option<Found> {
     is_secret.then(|| found("azure_signature", place.after, place.after + len))
 }
 
-/// A bot's id in base64, its time and its signature.
+/// A Discord token: a bot's id in base64, a timestamp and a signature.
 pub(super) fn discord_token(place: &Place<'_>) -> Option<Found> {
     if !starts_word(place.text, place.at) {
         return None;
@@ -209,7 +210,7 @@ pub(super) fn discord_token(place: &Place<'_>) -> Option<Found> {
     is_token.then(|| found("discord_token", place.at, rest_at + rest))
 }
 
-/// `re_`, 8 letters and digits, `_` and 24 of them: names in code have more strokes.
+/// `re_`, 8 letters and digits, `_` and 24 letters and digits. Names in code have more underscores.
 pub(super) fn resend_key(place: &Place<'_>) -> Option<Found> {
     let alnum = |byte: u8| byte.is_ascii_alphanumeric();
     let id = place.short_run(place.after, 8, alnum);
@@ -236,7 +237,7 @@ pub(super) fn twilio_key(place: &Place<'_>) -> Option<Found> {
     is_key.then(|| found("twilio_key", place.at, end))
 }
 
-/// The password of `scheme://user:password@host`, or a token that stands there alone.
+/// The password of `scheme://user:password@host`, or a token in place of the user.
 pub(super) fn url_password(place: &Place<'_>) -> Option<Found> {
     const USERINFO_BYTES_MAX: usize = 512;
     let stops = |byte: &u8| {
@@ -260,7 +261,7 @@ pub(super) fn url_password(place: &Place<'_>) -> Option<Found> {
     };
     let user = &authority[..at_sign];
     let colon = memchr::memchr(b':', user);
-    // Services that take a token for the user have nothing, or a fixed word, for its password.
+    // Services that take a token as the user leave its password empty or give it a fixed value.
     let is_alone = colon.is_none_or(|colon| matches!(&user[colon + 1..], b"" | b"x-oauth-basic"));
     if is_alone {
         let token = &user[..colon.unwrap_or(user.len())];
@@ -282,8 +283,8 @@ pub(super) fn url_password(place: &Place<'_>) -> Option<Found> {
     is_secret.then(|| found("url_password", start, start + password.len()))
 }
 
-/// The password in the address of a database or a server of mail, queues or files, also one in
-/// which `/`, `#` and `?` are not escaped.
+/// The password in the URL of a database or of a mail, queue or file server. Unescaped `/`, `#` and
+/// `?` in the password are accepted.
 fn unescaped_password(place: &Place<'_>, rest: &[u8]) -> Option<Found> {
     const SCHEMES: [&[u8]; 22] = [
         b"postgres",
@@ -322,7 +323,7 @@ fn unescaped_password(place: &Place<'_>, rest: &[u8]) -> Option<Found> {
     };
     let rest = &rest[..rest.iter().position(stops).unwrap_or(rest.len())];
     let rest = &rest[..memchr::memmem::find(rest, b"://").unwrap_or(rest.len())];
-    // One in the options is of no user.
+    // An `@` in the query string does not end the userinfo.
     let options = memchr::memchr(b'?', rest)
         .filter(|at| memchr::memchr(b'=', &rest[*at..]).is_some())
         .unwrap_or(rest.len());
@@ -332,7 +333,7 @@ fn unescaped_password(place: &Place<'_>, rest: &[u8]) -> Option<Found> {
     let is_user = rest[..colon]
         .iter()
         .all(|byte| dashed(*byte) || *byte == b'.');
-    // What is a port, the host was before.
+    // If the password is a port number, the text before it was the host.
     let digits = password
         .iter()
         .take_while(|byte| byte.is_ascii_digit())
@@ -344,7 +345,7 @@ fn unescaped_password(place: &Place<'_>, rest: &[u8]) -> Option<Found> {
         .then(|| found("url_password", start, start + password.len()))
 }
 
-/// Whether what stands for a user in an address is a token: longer than names are, and random.
+/// Whether the user part of a URL is a token: longer than a name, and random.
 fn is_token(user: &[u8]) -> bool {
     const BYTES_MIN: usize = 20;
     const DIGITS_MIN: usize = 2;
@@ -355,7 +356,7 @@ fn is_token(user: &[u8]) -> bool {
         && !is_named(user)
 }
 
-/// The credentials after `Bearer`, wherever that stands.
+/// The credentials after `Bearer`, anywhere in a text.
 pub(super) fn bearer(place: &Place<'_>) -> Option<Found> {
     const BYTES_MIN: usize = 16;
     if !place.follows(b"bea") {
@@ -370,7 +371,7 @@ pub(super) fn bearer(place: &Place<'_>) -> Option<Found> {
     is_secret.then(|| found("authorization", place.after, place.after + len))
 }
 
-/// The tokens of sessions in `Cookie: …` or `Set-Cookie: …`.
+/// Session tokens in `Cookie: …` or `Set-Cookie: …`.
 pub(super) fn cookies(place: &Place<'_>, all: &mut Vec<Found>) {
     if !place.follows(b"coo") {
         return;
@@ -389,14 +390,14 @@ pub(super) fn cookies(place: &Place<'_>, all: &mut Vec<Found>) {
     }
 }
 
-/// The tokens of sessions in `name=value; name=value` from `start` on.
+/// Session tokens in `name=value; name=value` from `start` on.
 pub(super) fn session_cookies(
     text: &[u8],
     runs: &Runs<'_>,
     mut start: usize,
     all: &mut Vec<Found>,
 ) {
-    // Within what was looked at, only the first cookie is another one.
+    // In the range already scanned, only the first cookie can be new.
     let known = runs.cookies_end.get();
     loop {
         let end = runs.end(Class::Cookie, start);
@@ -429,7 +430,7 @@ fn session_cookie(text: &[u8], runs: &Runs<'_>, start: usize, end: usize) -> Opt
     is_secret.then(|| found("cookie", value_start, value_start + value.len()))
 }
 
-/// The user and password after `Basic`.
+/// The base64 credentials after `Basic`.
 pub(super) fn basic(place: &Place<'_>) -> Option<Found> {
     if !place.follows(b"ba") {
         return None;
@@ -441,7 +442,7 @@ pub(super) fn basic(place: &Place<'_>) -> Option<Found> {
     is_secret.then(|| found("authorization", place.after, place.after + len))
 }
 
-/// Whether it is a user and a password in base64.
+/// Whether the text is `user:password` in base64.
 pub(super) fn is_pair(text: &[u8]) -> bool {
     let is_plain = |byte: &u8| (b' '..=b'~').contains(byte);
     from_base64(text).is_some_and(|decoded| {
@@ -449,7 +450,7 @@ pub(super) fn is_pair(text: &[u8]) -> bool {
     })
 }
 
-/// The bytes that base64 stands for.
+/// Decodes base64.
 pub(super) fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
     let digits = text.iter().rposition(|byte| *byte != b'=')? + 1;
     if text.len() - digits > 2 {

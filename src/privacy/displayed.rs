@@ -1,10 +1,10 @@
-//! A text as a person sees it: without the control sequences of terminals and what has no width,
-//! overstruck characters once, and with escapes decoded, whether those of terminals, programming
-//! languages, addresses, HTML or mail. Where each of its characters stands in the raw text is kept,
-//! so that what is found is removed from there, with the control sequences within it.
+//! A text as a person sees it: without terminal control sequences and zero-width characters, with
+//! overstruck characters only once, and with escapes decoded (escapes of terminals, programming
+//! languages, URLs, HTML and mail). The position of each character in the raw text is kept. A
+//! finding is therefore removed from the raw text together with the control sequences inside it.
 //!
-//! What moves the cursor parts words in one place and hides in the middle of one in another, and so
-//! do line breaks: a text that has such is looked at with them and without.
+//! A cursor movement can separate two words or hide inside one word, and so can a line break. A
+//! text that contains them is scanned twice: once with them as separators, once without them.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -14,64 +14,65 @@ use memchr::memmem::Finder;
 use super::breaks::{self, Halves, break_at};
 use super::scan::placeholder_len;
 
-/// A text that is not displayed as it stands.
+/// A text whose displayed form differs from its raw form.
 pub(super) struct Displayed {
     pub text: String,
     pieces: Vec<Piece>,
-    /// Where the next character begins in the raw text, if it overstrikes another one.
+    /// Offset of the next character in the raw text, if it overstrikes another one.
     struck: Option<usize>,
-    /// Where what moves the cursor was in the displayed text, in order.
+    /// Offsets in the displayed text at which cursor movements were, in ascending order.
     pub joints: Vec<usize>,
 }
 
-/// What becomes of what moves the cursor.
+/// How cursor movements are treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
-    /// It parts words.
+    /// They separate words.
     Apart,
-    /// It is left out.
+    /// They are removed.
     Together,
 }
 
-/// A part of the displayed text, which ends where the next one begins.
+/// A piece of the displayed text. It ends where the next piece begins.
 #[derive(Clone, Copy)]
 struct Piece {
-    /// Where it begins in the displayed text.
+    /// Its start in the displayed text.
     start: usize,
-    /// Where it begins in the raw text.
+    /// Its start in the raw text.
     raw: usize,
-    /// Where it ends there, if it stands for one character; else, it stands there as it is.
+    /// Its end in the raw text, if it is one decoded character. `None`: the piece is raw text
+    /// unchanged.
     raw_end: Option<usize>,
 }
 
-/// What is displayed for some bytes of the raw text.
+/// What is displayed for a unit of the raw text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Nothing,
-    /// A character of ASCII.
+    /// An ASCII character.
     Byte(u8),
-    /// What follows stands over the character before it.
+    /// Backspace: the next character is printed over the previous one.
     Backspace,
-    /// NUL: nothing in a text of 16-bit characters, else as a move.
+    /// NUL: ignored in UTF-16 text, otherwise treated as a cursor movement.
     Nul,
-    /// A move of the cursor, which parts words as a blank does, or hides in one.
+    /// A cursor movement: separates words like a blank, or hides inside a word.
     Move,
-    /// The same, of a character that parts words as it stands.
+    /// Like `Move`, for a character that separates words in the raw text too.
     Break,
-    /// The escape character: what it does depends on what follows.
+    /// The escape character. Its effect depends on what follows.
     Escape,
-    /// The same with the bracket that parameters follow.
+    /// The escape character and the bracket that introduces parameters (CSI).
     Introducer,
 }
 
-/// Bytes of the raw text that are not displayed as they stand.
+/// A unit of the raw text that is not displayed unchanged.
 #[derive(Clone, Copy)]
 struct Unit {
     end: usize,
     shown: Shown,
 }
 
-/// The text as it is displayed; `None` if that is as it stands.
+/// The text as it is displayed; `None` if that equals the raw text.
 pub(super) fn displayed(text: &str, view: View) -> Option<Displayed> {
     if !differs(text.as_bytes()) {
         return None;
@@ -95,7 +96,7 @@ pub(super) fn displayed(text: &str, view: View) -> Option<Displayed> {
         };
         let shown = match unit.shown {
             Shown::Nul => {
-                // Between two of these is one byte of each character.
+                // In UTF-16, one byte of each ASCII character is between two NULs.
                 let is_wide = nul_end.is_some_and(|end| end + 1 == at)
                     || bytes
                         .get(unit.end + 1)
@@ -131,7 +132,7 @@ pub(super) fn displayed(text: &str, view: View) -> Option<Displayed> {
     Some(displayed)
 }
 
-/// A secret as it is told from others: without what does not show in it.
+/// The form in which secrets are compared: without invisible characters.
 pub(super) fn spelled(secret: &str) -> Cow<'_, str> {
     let shown = displayed(secret, View::Together).map(|shown| shown.text);
     let spelled = shown.map_or(Cow::Borrowed(secret), Cow::Owned);
@@ -142,7 +143,7 @@ pub(super) fn spelled(secret: &str) -> Cow<'_, str> {
 }
 
 impl Displayed {
-    /// Where in the raw text a part of the displayed one begins and ends, which is not empty.
+    /// Maps a non-empty range of the displayed text to a range of the raw text.
     pub(super) fn raw(&self, start: usize, end: usize) -> (usize, usize) {
         let piece = |at: usize| {
             let next = self.pieces.partition_point(|piece| piece.start <= at);
@@ -157,7 +158,7 @@ impl Displayed {
         (raw_start, raw_end)
     }
 
-    /// Some of the raw text as it stands.
+    /// Appends part of the raw text unchanged.
     fn push(&mut self, text: &str, from: usize, to: usize) {
         let mut from = from;
         if let Some(one) = text[from..to].chars().next()
@@ -176,7 +177,7 @@ impl Displayed {
         }
     }
 
-    /// A character that some of the raw text stands for.
+    /// Appends a character that was decoded from part of the raw text.
     fn push_one(&mut self, one: char, from: usize, to: usize) {
         self.pieces.push(Piece {
             start: self.text.len(),
@@ -186,7 +187,7 @@ impl Displayed {
         self.text.push(one);
     }
 
-    /// Takes the last character of the line back.
+    /// Removes the last character of the line.
     fn pop(&mut self) {
         if self.text.ends_with('\n') || self.text.pop().is_none() {
             return;
@@ -206,8 +207,8 @@ impl Displayed {
     }
 }
 
-/// Whether a text is not displayed as it stands. Most have next to nothing that could be such:
-/// that is seen many bytes at a time.
+/// Whether the displayed form of a text differs from the raw text. Most texts contain few candidate
+/// bytes, so the first test looks at many bytes at a time.
 pub(super) fn differs(text: &[u8]) -> bool {
     let is_control = |byte: u8| {
         u8::from(byte < b' ')
@@ -241,10 +242,10 @@ pub(super) fn differs(text: &[u8]) -> bool {
         || MAIL.find(text).is_some()
 }
 
-/// How mail has what stands between a name and its value.
+/// `=` in the quoted-printable encoding of mail.
 static MAIL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"=3D"));
 
-/// How characters begin that have no width.
+/// First bytes of the zero-width characters.
 const HIDDEN_STARTS: [[u8; 3]; 3] = [[0xE2, 0xC2, 0xEF], [0xCD, 0xE1, 0xF3], [0xD8, 0xE3, 0xF0]];
 
 fn begins_unit(byte: u8) -> bool {
@@ -253,7 +254,7 @@ fn begins_unit(byte: u8) -> bool {
         || HIDDEN_STARTS.as_flattened().contains(&byte)
 }
 
-/// What is displayed for the bytes from `at` on, if that is not as they stand.
+/// The unit at `at`, if it is not displayed unchanged.
 fn unit_at(text: &[u8], at: usize, is_mail: bool) -> Option<Unit> {
     let rest = text.get(at..)?;
     let unit = |len: usize, shown: Shown| {
@@ -267,10 +268,10 @@ fn unit_at(text: &[u8], at: usize, is_mail: bool) -> Option<Unit> {
         [b'%', ..] => percent(rest).and_then(|(len, code)| unit(len, shown(code)?)),
         [b'&', ..] => entity(rest).and_then(|(len, code)| unit(len, shown(code)?)),
         [b'=', b'3', b'D', ..] => unit(3, Shown::Byte(b'=')),
-        // A line of mail that goes on.
+        // A soft line break of quoted-printable.
         [b'=', b'\n', ..] if is_mail => unit(2, Shown::Nothing),
         [b'=', b'\r', b'\n', ..] if is_mail => unit(3, Shown::Nothing),
-        // Only where a terminal's sequence is sure: `^` and `[` stand in patterns, too.
+        // Only where it is certainly a terminal sequence: `^` and `[` also occur in patterns.
         [b'^', b'[', b'[', b'0'..=b'9' | b'?' | b'm' | b'K', ..] => unit(2, Shown::Escape),
         [b'^', b'@' | b'M', ..] => unit(2, Shown::Move),
         [b'=' | b'\n' | b'\r', ..] => break_at(text, at).and_then(|len| unit(len, Shown::Break)),
@@ -290,13 +291,14 @@ fn unit_at(text: &[u8], at: usize, is_mail: bool) -> Option<Unit> {
     Some(Unit { end, shown })
 }
 
-/// The character of more than one byte that a text begins with.
+/// The multi-byte character at the start of a text.
 pub(super) fn char_at(text: &[u8]) -> Option<char> {
     let near = &text[..text.len().min(4)];
     near.utf8_chunks().next()?.valid().chars().next()
 }
 
-/// What is displayed for a character, also for one that an escape stands for; `None` if it may stay.
+/// What is displayed for a character, raw or decoded from an escape; `None` if it is displayed
+/// unchanged.
 fn shown(code: u32) -> Option<Shown> {
     match code {
         0 => Some(Shown::Nul),
@@ -311,8 +313,8 @@ fn shown(code: u32) -> Option<Shown> {
     }
 }
 
-/// Whether a character has no width: those that Unicode calls default-ignorable, and what says the
-/// direction of others.
+/// Whether a character has no width: Unicode's default-ignorable characters and bidirectional
+/// controls.
 fn is_ignorable(code: u32) -> bool {
     matches!(
         code,
@@ -335,8 +337,8 @@ fn is_ignorable(code: u32) -> bool {
     )
 }
 
-/// An escape as languages write it: `\x1b`, `\u001b`, `\u{1b}`, `\033`, `\e`, `\0`, also with its
-/// backslash escaped again.
+/// An escape in the notation of programming languages: `\x1b`, `\u001b`, `\u{1b}`, `\033`, `\e`,
+/// `\0`. Its backslash may be escaped again.
 fn escape(text: &[u8], at: usize) -> Option<Unit> {
     const BACKSLASHES_MAX: usize = 8;
     const BLANKS_MAX: usize = 64;
@@ -373,7 +375,7 @@ fn escape(text: &[u8], at: usize) -> Option<Unit> {
             (2, code @ (0x09 | 0x0A | 0x0D | 0x1B)) => (start + 2, code),
             _ => return None,
         },
-        // A line that goes on, within a word.
+        // A line continuation inside a word.
         [b'\n' | b'\r', ..] if at > 0 => {
             let line = start + usize::from(text[start] == b'\r');
             let rest = text.get(line..)?.strip_prefix(b"\n")?;
@@ -394,7 +396,7 @@ fn escape(text: &[u8], at: usize) -> Option<Unit> {
     Some(Unit { end, shown })
 }
 
-/// A byte as addresses have it: `%3D`, also escaped again: `%253D`.
+/// A percent-encoded byte: `%3D`, or encoded twice: `%253D`.
 fn percent(rest: &[u8]) -> Option<(usize, u32)> {
     const AGAIN_MAX: usize = 4;
     let mut at = 1;
@@ -407,7 +409,7 @@ fn percent(rest: &[u8]) -> Option<(usize, u32)> {
     Some((at + 2, code))
 }
 
-/// A character as HTML has it: `&quot;`, `&#39;`, `&#x3d;`, also escaped again: `&amp;quot;`.
+/// An HTML character reference: `&quot;`, `&#39;`, `&#x3d;`, or escaped twice: `&amp;quot;`.
 fn entity(rest: &[u8]) -> Option<(usize, u32)> {
     const AGAIN_MAX: usize = 4;
     const NAMES: [(&[u8], u8); 5] = [
@@ -439,15 +441,15 @@ fn entity(rest: &[u8]) -> Option<(usize, u32)> {
     (len > 0 && rest.get(from + len) == Some(&b';')).then_some((from + len + 1, code))
 }
 
-/// Where a terminal's sequence ends that begins before `at` with the escape character.
+/// The end of the terminal sequence whose escape character ends at `at`.
 fn sequence(text: &[u8], at: usize) -> Option<(usize, Shown)> {
     let rest = text.get(at..)?;
     match rest {
-        // What was redacted after an escape character.
+        // A placeholder after an escape character.
         [b'[', ..] if placeholder_len(rest).is_some() => None,
         [b'[', ..] => control_sequence(text, at + 1),
         [b']' | b'P' | b'X' | b'^' | b'_', ..] => control_string(text, at + 1),
-        // Character sets, and how bytes stand for characters.
+        // Selection of character sets and encodings.
         [
             b'(' | b')' | b'*' | b'+' | b'-' | b'.' | b'/' | b'#' | b'%',
             b'0'..=b'~',
@@ -457,13 +459,13 @@ fn sequence(text: &[u8], at: usize) -> Option<(usize, Shown)> {
             b'7' | b'8' | b'=' | b'>' | b'c' | b'n' | b'o' | b'|' | b'}' | b'~',
             ..,
         ] => Some((at + 1, Shown::Nothing)),
-        // Moves of the cursor.
+        // Cursor movements.
         [b'D' | b'E' | b'H' | b'M', ..] => Some((at + 1, Shown::Move)),
         _ => None,
     }
 }
 
-/// Parameters, and a letter that says what is to be done.
+/// A control sequence: parameters and a final letter.
 fn control_sequence(text: &[u8], at: usize) -> Option<(usize, Shown)> {
     const PARAMETERS_MAX: usize = 64;
     let rest = text.get(at..)?.iter().take(PARAMETERS_MAX);
@@ -477,7 +479,7 @@ fn control_sequence(text: &[u8], at: usize) -> Option<(usize, Shown)> {
     Some((end + 1, shown))
 }
 
-/// A string for the terminal itself, such as its title, up to its terminator, also where that is
+/// A string for the terminal itself, such as its title, up to its terminator. The terminator may be
 /// escaped.
 fn control_string(text: &[u8], at: usize) -> Option<(usize, Shown)> {
     const ENDS: [&[u8]; 10] = [

@@ -1,4 +1,4 @@
-//! Values that brackets part from their names: elements of XML, parts of forms, expansions of shells.
+//! Values separated from their names by brackets: XML elements, forms, shell expansions.
 
 use super::Found;
 use super::assignment::{found, is_blank, is_of_name, quote_at, skip};
@@ -6,7 +6,7 @@ use super::context::Place;
 use super::names::holds;
 use super::values::{VALUE_BYTES_MAX, Written, secret_in};
 
-/// What `<password>…</password>` holds, or `<property name="password">…</property>`.
+/// The content of `<password>…</password>` or `<property name="password">…</property>`.
 pub(super) fn element(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
     let text = place.text;
     let prefix = text[..name.0].iter().rev().take(TAG_BYTES_MAX);
@@ -39,12 +39,12 @@ pub(super) fn element(place: &Place<'_>, name: (usize, usize)) -> Option<Found> 
     closes.then(|| found(holds, inside + start, inside + end))
 }
 
-/// How text begins in which `<` is one.
+/// Start of a CDATA section, in which `<` is text.
 const DATA: &[u8] = b"<![CDATA[";
-/// The longest tag that is looked at.
+/// Maximum length of a tag that is considered.
 const TAG_BYTES_MAX: usize = 128;
 
-/// Where the tag ends whose name ends at `at`, after its attributes.
+/// The end of the tag whose name ends at `at`, after its attributes.
 fn tag_end(text: &[u8], at: usize) -> Option<usize> {
     let rest = text[at..].iter().take(TAG_BYTES_MAX);
     let end = at + rest.take_while(|byte| !matches!(byte, b'<' | b'>')).count();
@@ -52,19 +52,19 @@ fn tag_end(text: &[u8], at: usize) -> Option<usize> {
     is_tag.then_some(end)
 }
 
-/// Where `<string>` ends after the key in a list of properties: `<key>password</key><string>…`.
+/// Start of the value after a key in a property list: `<key>password</key><string>…`.
 fn key_end(text: &[u8], at: usize) -> Option<usize> {
     let rest = text[at..].strip_prefix(b"</key>")?;
     let rest = rest.trim_ascii_start().strip_prefix(b"<string")?;
     Some(text.len() - rest.len())
 }
 
-/// Whether the name at `at` is what `name:` or `key:` has, in a list of names and values.
+/// Whether the name at `at` is the value of `name:` or `key:` in a list of name and value pairs.
 pub(super) fn is_name_of_value(text: &[u8], at: usize) -> bool {
     before_label(text, at).is_some()
 }
 
-/// Where what is before the `name:` ends whose value is at `at`.
+/// End of the text before `name:`, if the name at `at` is its value.
 fn before_label(text: &[u8], at: usize) -> Option<usize> {
     const BEFORE_BYTES_MAX: usize = 32;
     let is_quote = |byte: u8| matches!(byte, b'"' | b'\'' | b'\\');
@@ -80,7 +80,7 @@ fn before_label(text: &[u8], at: usize) -> Option<usize> {
     (is_label(b"name") || is_label(b"key")).then(|| back(start, is_quote))
 }
 
-/// The value that a list has before its name: `value: …`, `name: API_TOKEN`.
+/// A value that precedes its name in a list: `value: …`, `name: API_TOKEN`.
 pub(super) fn value_before(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
     const VALUE: &[u8] = b"value";
     let text = place.text;
@@ -109,8 +109,8 @@ pub(super) fn value_before(place: &Place<'_>, name: (usize, usize)) -> Option<Fo
     Some(found(holds, first + start + from, first + start + to))
 }
 
-/// How the value is written in an element whose `name` or `key` ends with the name at `at`: only
-/// some hold settings, others what is shown to a person.
+/// How the value is written in an element whose `name` or `key` ends with the name at `at`. Only
+/// some elements hold settings; others hold text for people.
 fn tag_of_name(text: &[u8], at: usize) -> Option<Written> {
     const SETTINGS: [&[u8]; 7] = [
         b"property",
@@ -136,7 +136,7 @@ fn tag_of_name(text: &[u8], at: usize) -> Option<Written> {
         .split(u8::is_ascii_whitespace)
         .next()?;
     let is_setting = SETTINGS.contains(&tag);
-    // In a schema, what follows is a type.
+    // In a schema, the next attribute is a type.
     let is_name = is_name && !tag.ends_with(b"element");
     is_name.then_some(if is_setting {
         Written::Quoted
@@ -145,8 +145,8 @@ fn tag_of_name(text: &[u8], at: usize) -> Option<Written> {
     })
 }
 
-/// The value of a part of a form, `Content-Disposition: form-data; name="password"`: it follows an
-/// empty line.
+/// The value of a form part, `Content-Disposition: form-data; name="password"`, after the empty
+/// line.
 pub(super) fn form_part(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
     const BEFORE_BYTES_MAX: usize = 96;
     const HEADERS_MAX: usize = 4;
@@ -177,27 +177,27 @@ pub(super) fn form_part(place: &Place<'_>, name: (usize, usize)) -> Option<Found
     Some(found(holds, start + from, start + to))
 }
 
-/// Whether the name at `name` is one of a shell's variable, with what it is if that is not set:
-/// `${DB_PASSWORD:-…}`.
+/// Whether the name is a shell variable that is expanded with a default: `${DB_PASSWORD:-…}`.
 pub(super) fn is_expansion(text: &[u8], name: (usize, usize)) -> bool {
     let is_sign = |byte: &u8| matches!(byte, b':' | b'-' | b'=' | b'?' | b'+');
     text[..name.0].ends_with(b"${") && text.get(variable_end(text, name)).is_some_and(is_sign)
 }
 
-/// Where the name of a variable ends, which has no dash.
+/// End of the variable's name, which contains no dash.
 fn variable_end(text: &[u8], name: (usize, usize)) -> usize {
     let dash = memchr::memchr(b'-', &text[name.0..name.1]);
     dash.map_or(name.1, |len| name.0 + len)
 }
 
-/// What a variable is if it is not set; not what is said then, or what it is if it is set.
+/// The default of an unset variable. The error message (`?`) and the alternative for a set variable
+/// (`+`) are not values.
 pub(super) fn expansion(text: &[u8], name: (usize, usize)) -> Option<Found> {
     let name_end = variable_end(text, name);
     let colon = usize::from(text.get(name_end) == Some(&b':'));
     let start = match text.get(name_end + colon)? {
         b'-' | b'=' => name_end + colon + 1,
         b'?' | b'+' => return None,
-        // As files of Spring have it.
+        // The notation of Spring's configuration files.
         _ => name_end + colon,
     };
     let is_quote = |byte: &&u8| matches!(**byte, b'"' | b'\'' | b'\\');

@@ -1,5 +1,5 @@
-//! Where the value of an assignment begins and ends: in quotes, in calls that only wrap it, in a block
-//! of YAML, or as it stands.
+//! The extent of the value of an assignment: quoted, in calls that only wrap it, in a YAML block,
+//! or unquoted.
 
 use super::assignment::{after_gutter, is_blank, is_of_name, quote_at, skip};
 use super::names::words;
@@ -12,9 +12,9 @@ pub(super) struct Value {
     pub start: usize,
     pub end: usize,
     pub is_quoted: bool,
-    /// It stands in for another one: `getenv("P") or "…"`.
+    /// It is the fallback of another value: `getenv("P") or "…"`.
     pub is_fallback: bool,
-    /// Where the lines of a block end that begins with it.
+    /// The end of the block whose first line is this value.
     pub lines_end: Option<usize>,
 }
 
@@ -45,11 +45,11 @@ pub(super) fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Opti
     let fallback = fallback_at(text, first);
     at = fallback.unwrap_or(at);
     if operator.needs_quote || matches!(text.get(at), Some(b'\n' | b'\r')) {
-        // A value on a line of its own is one of a document.
+        // A value on its own line belongs to a document.
         at = skip(text, at, |byte| byte.is_ascii_whitespace());
         quote_at(text, at)?;
     }
-    // Strings of bytes, raw ones, and those of shells.
+    // Byte strings, raw strings and shell strings.
     if matches!(text.get(at), Some(b'b' | b'r' | b'f' | b'$' | b'@'))
         && quote_at(text, at + 1).is_some()
     {
@@ -85,7 +85,7 @@ pub(super) fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Opti
     let is_cut = text.len() - start <= VALUE_BYTES_MAX;
     let end = match len {
         Some(len) => start + len,
-        // The closing quote was cut off with the end of the text.
+        // The text was cut off before the closing quote.
         None if is_cut => runs.end(Class::Unquoted, start),
         None => return None,
     };
@@ -98,8 +98,8 @@ pub(super) fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Opti
     })
 }
 
-/// Where the quotes begin of what is taken if the expression at `at` has no value: after `||`, `??`,
-/// `?:` or `or`, or the second argument of what reads a setting.
+/// Start of the quoted fallback for the expression at `at`: after `||`, `??`, `?:` or `or`, or the
+/// second argument of a function that reads a setting.
 fn fallback_at(text: &[u8], at: usize) -> Option<usize> {
     const NEAR_BYTES: usize = 160;
     const OPERATORS: [&[u8]; 4] = [b"||", b"??", b"?:", b" or "];
@@ -146,7 +146,7 @@ fn fallback_at(text: &[u8], at: usize) -> Option<usize> {
     None
 }
 
-/// What is in the braces of `;PWD={…};`, as strings that connect to a database have it.
+/// The text in the braces of `;PWD={…};`, as in database connection strings.
 pub(super) fn braced_at(text: &[u8], name: usize, at: usize) -> Option<Value> {
     let inside = text[at..].strip_prefix(b"{")?;
     let inside = &inside[..inside.len().min(VALUE_BYTES_MAX)];
@@ -160,8 +160,8 @@ pub(super) fn braced_at(text: &[u8], name: usize, at: usize) -> Option<Value> {
     })
 }
 
-/// Where a value without quotes ends. A `&` is a part of it, unless another parameter follows, or a
-/// command, or it is one of an entity of HTML.
+/// The end of an unquoted value. `&` is part of it, unless it begins another parameter, a command
+/// or an HTML entity.
 pub(super) fn unquoted_end(text: &[u8], runs: &Runs<'_>, at: usize) -> usize {
     const NAME_BYTES_MAX: usize = 64;
     const ENTITIES: [&[u8]; 6] = [b"amp", b"quot", b"lt", b"gt", b"apos", b"nbsp"];
@@ -189,7 +189,7 @@ pub(super) fn unquoted_end(text: &[u8], runs: &Runs<'_>, at: usize) -> usize {
     end
 }
 
-/// The first line of a YAML block that begins with `|` or `>` at `at`.
+/// The first line of the YAML block whose `|` or `>` is at `at`.
 fn block_at(text: &[u8], runs: &Runs<'_>, at: usize) -> Option<Value> {
     if !matches!(text.get(at), Some(b'|' | b'>')) {
         return None;
@@ -229,8 +229,7 @@ fn block_at(text: &[u8], runs: &Runs<'_>, at: usize) -> Option<Value> {
     })
 }
 
-/// Where a value begins that stands in calls which only wrap it: `Some("…")`,
-/// `SecretString::from("…")`.
+/// The start of a value inside calls that only wrap it: `Some("…")`, `SecretString::from("…")`.
 fn within_calls(text: &[u8], mut at: usize) -> usize {
     const CALLS_MAX: usize = 4;
     const CALLS: [&[u8]; 20] = [

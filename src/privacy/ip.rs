@@ -1,10 +1,10 @@
-//! IP addresses that may be a person's: not those of a machine itself or of networks, and not the
-//! versions of programs, which look alike.
+//! IP addresses that may belong to a person. Loopback addresses, networks and version numbers,
+//! which look alike, are not reported.
 
 use super::Found;
 use super::text::starts_word;
 
-/// As placeholders have it.
+/// The name in a placeholder.
 const NAME: &str = "ip_address";
 
 fn is_label(before: &[u8]) -> bool {
@@ -41,7 +41,7 @@ fn is_label(before: &[u8]) -> bool {
     })
 }
 
-/// Four numbers from `at` on, where the first digit is.
+/// The IPv4 address whose first digit is at `at`.
 pub(super) fn v4(text: &[u8], at: usize) -> Option<Found> {
     let (octets, end) = octets(text, at)?;
     let before = &text[..at];
@@ -57,7 +57,7 @@ pub(super) fn v4(text: &[u8], at: usize) -> Option<Found> {
     let next = |place: usize| text.get(end + place).copied().unwrap_or(b' ');
     let ends = match next(0) {
         b'.' | b'-' => !next(1).is_ascii_alphanumeric(),
-        // A network, but for one of a single address.
+        // A network, unless it consists of a single address.
         b'/' => !next(1).is_ascii_digit() || text[end..].starts_with(b"/32"),
         other => !other.is_ascii_alphanumeric() && other != b'_',
     };
@@ -96,7 +96,7 @@ pub(super) fn v4(text: &[u8], at: usize) -> Option<Found> {
     })
 }
 
-/// Four numbers up to 255 with full stops between them, and where they end.
+/// Four numbers up to 255 separated by full stops, and the end of the last.
 fn octets(text: &[u8], at: usize) -> Option<([u8; 4], usize)> {
     let (mut octets, mut end) = ([0; 4], at);
     for (place, octet) in octets.iter_mut().enumerate() {
@@ -115,8 +115,7 @@ fn octets(text: &[u8], at: usize) -> Option<([u8; 4], usize)> {
     Some((octets, end))
 }
 
-/// The address whose first group is before the colon at `colon`: of those that are given out, and
-/// of private networks.
+/// The IPv6 address whose first group ends at `colon`. Only allocated and private ranges count.
 pub(super) fn v6(text: &[u8], colon: usize) -> Option<Found> {
     const ADDRESS_BYTES_MAX: usize = 46;
     let at = colon.checked_sub(4)?;
@@ -146,7 +145,7 @@ pub(super) fn v6(text: &[u8], colon: usize) -> Option<Found> {
     let next = |place: usize| text.get(at + kept + place).copied().unwrap_or(b' ');
     let is_network = next(0) == b'/' && next(1).is_ascii_digit() && next(3) != b'8';
     let ends = !next(0).is_ascii_alphanumeric() && next(0) != b'_' && !is_network;
-    // `2000::2` is a part of a list in some languages.
+    // In some languages `2000::2` is part of a list.
     let groups = address
         .segments()
         .iter()

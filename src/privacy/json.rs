@@ -1,4 +1,4 @@
-//! JSON is kept to the byte but for the strings that hold something.
+//! Rewrites strings inside JSON. All other bytes are kept unchanged.
 
 use serde::de::IgnoredAny;
 
@@ -6,17 +6,17 @@ use super::blocks::Lines;
 use super::names::{Holds, holds};
 use crate::record::push_quoted;
 
-/// An object or array that is open.
+/// An open object or array.
 struct Open {
     is_object: bool,
-    /// The name of the member that comes next, and before that the string before it.
+    /// The name of the next member; `before` is the string before it.
     name: Option<String>,
     before: Option<String>,
-    /// What the object or array is the value of, if that is a secret's name.
+    /// The name of the member whose value this object or array is, if the name denotes a secret.
     of: Option<String>,
-    /// How many values an array has before the next.
+    /// Number of values of the array so far.
     values: usize,
-    /// Where in a private key its strings are.
+    /// Position in a private key that the array holds line by line.
     lines: Lines,
 }
 
@@ -33,19 +33,19 @@ impl Open {
     }
 }
 
-/// What a string in JSON is.
+/// The role of a string in JSON.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Said<'a> {
     Text,
-    /// The value of what has this name.
+    /// The value of this name.
     Value(&'a str),
-    /// One of several values of it.
+    /// One of several values of this name.
     Listed(&'a str),
     /// A line of a private key.
     KeyLine,
 }
 
-/// Whether a text may be JSON that has strings.
+/// Whether a text may be JSON that contains strings.
 pub(super) fn may_be_json(text: &str) -> bool {
     matches!(
         text.trim_ascii_start().as_bytes().first(),
@@ -53,11 +53,11 @@ pub(super) fn may_be_json(text: &str) -> bool {
     )
 }
 
-/// Rewrites the strings of a JSON text: `change` gets each one decoded, with what it is there,
-/// and says what it becomes, if another. `None` if nothing changes.
+/// Rewrites the strings of a JSON text. `change` receives each string decoded, with its role, and
+/// returns its replacement, if any. Returns `None` if nothing changes.
 ///
 /// # Errors
-/// The text is no JSON.
+/// The text is not valid JSON.
 pub(super) fn rewrite(
     json: &str,
     change: &mut dyn FnMut(Said<'_>, &str) -> Option<String>,
@@ -129,11 +129,11 @@ pub(super) fn rewrite(
         return Ok(None);
     }
     out.extend_from_slice(&bytes[kept..]);
-    // Whole strings were replaced by strings.
+    // Only whole strings were replaced, by strings, so the result is UTF-8.
     Ok(String::from_utf8(out).ok())
 }
 
-/// The length of the string that text begins with, its quotes counted.
+/// Length of the string at the start of the text, including its quotes.
 fn string_len(json: &[u8]) -> usize {
     let mut at = 1;
     while let Some(special) = json
@@ -153,18 +153,22 @@ fn is_name(rest: &[u8], open: Option<&Open>) -> bool {
     open.is_some_and(|open| open.is_object) && rest.trim_ascii_start().starts_with(b":")
 }
 
-/// Whether a string ends an array of strings that is itself in one, as in `[["name", "value"]]`.
+/// Whether a string ends an array of strings that is inside another array, as in `[["name",
+/// "value"]]`.
 fn is_pair(rest: &[u8], open: &[Open]) -> bool {
     let arrays = open.iter().rev().take(2).filter(|open| !open.is_object);
     arrays.count() == 2 && rest.trim_ascii_start().starts_with(b"]")
 }
 
-/// The names of members that hold the value of what another member names.
+/// Members that hold a value whose name is in another member.
 const VALUES: [&str; 4] = ["value", "parameterValue", "optionValue", "stringValue"];
 
-/// What a string is the value of: a member of this name; `"value"`, of what the member before it
-/// says, or of the object's own name; an argument, of the flag before it; the second of a pair, of
-/// the first; what is in a list, of the list's name.
+/// The name that a string is the value of:
+/// - the member's own name;
+/// - for `"value"`: the name in the member before it, or the object's name;
+/// - for an argument: the flag before it;
+/// - for the second element of a pair: the first element;
+/// - for an element of a list: the list's name.
 fn assigned_to(open: &Open, is_name: bool, is_pair: bool) -> Said<'_> {
     let (before, of) = (open.before.as_deref(), open.of.as_deref());
     let said = match open.name.as_deref().filter(|_| !is_name) {
@@ -182,7 +186,7 @@ fn is_value(name: &str) -> bool {
     VALUES.iter().any(|value| name.eq_ignore_ascii_case(value))
 }
 
-/// The name of the member that begins in an object, if it is one of secrets or of headers that hold
+/// The name of the member that begins in an object, if it denotes secrets, or headers that hold
 /// them.
 fn secret_of(open: &Open) -> Option<String> {
     let name = open.name.as_deref().filter(|_| open.is_object)?;
@@ -194,13 +198,13 @@ fn secret_of(open: &Open) -> Option<String> {
     (is_cookie || holds(name.as_bytes()).is_some()).then(|| name.to_owned())
 }
 
-/// The name of a member that holds a password.
+/// The name of the member, if it denotes a password.
 fn password_name(open: &Open) -> Option<&str> {
     let name = open.name.as_deref().filter(|_| open.is_object)?;
     (holds(name.as_bytes()) == Some(Holds::Password)).then_some(name)
 }
 
-/// Whether the number at `at` may be a password of digits.
+/// Whether the number at `at` may be a numeric password.
 fn is_password(text: &[u8], at: usize) -> bool {
     const DIGITS_MIN: usize = 8;
     let number = &text[at..];
@@ -213,7 +217,7 @@ fn is_of_number(byte: u8) -> bool {
     byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-')
 }
 
-/// The name that the next member gives to the value that ends here: `{"value": …, "name": …}`.
+/// The name in the next member, for a value that comes first: `{"value": …, "name": …}`.
 fn name_after(rest: &str, open: &Open) -> Option<String> {
     const NAMES: [&str; 2] = ["name", "key"];
     const NAME_BYTES_MAX: usize = 64;

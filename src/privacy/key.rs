@@ -1,5 +1,5 @@
-//! The key under which user ids are hashed: 32 random bytes in a file of their own, outside the
-//! store, so that who has the store alone cannot try names until one fits.
+//! The key for hashing user ids: 32 random bytes in a separate file, outside the store. A reader of
+//! the store alone cannot recover ids by trying names.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -15,39 +15,39 @@ use uuid::Uuid;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::hex;
 
-/// Where the key is, if it is not at its usual place.
+/// Environment variable with the path of the key file. Overrides the default path.
 const PATH_VARIABLE: &str = "DECKLOG_USER_ID_KEY";
 const KEY_BYTES: usize = 32;
 
 type Key = [u8; KEY_BYTES];
 
-/// How long a file that another process is writing is waited for.
+/// Retries and delay while another process is writing the file.
 const WAITS: u32 = 100;
 const WAIT: Duration = Duration::from_millis(10);
 
-/// What the fingerprint of a key is the HMAC of.
+/// The text whose HMAC is the fingerprint of a key.
 const FINGERPRINT_OF: &str = "decklog user-id key";
 const FINGERPRINT_DIGITS: usize = 16;
 
-/// What is known of the key of user ids; from [`Store::user_id_key`](crate::Store::user_id_key).
+/// Status of the user-id key; from [`Store::user_id_key`](crate::Store::user_id_key).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct UserIdKey {
-    /// The file in which the key is looked for.
+    /// Path of the key file.
     pub path: PathBuf,
-    /// The fingerprint of the key in that file; `None` if there is no such file.
+    /// Fingerprint of the key in that file; `None` if the file does not exist.
     pub found: Option<String>,
-    /// The fingerprint of the key under which the store's user ids are hashed; `None` if none was
+    /// Fingerprint of the key with which the store's user ids are hashed; `None` if no id was
     /// hashed yet.
     pub expected: Option<String>,
 }
 
-/// The key, read when it is first needed. Clones share what was read.
+/// The key, loaded on first use. Clones share the loaded key.
 #[derive(Clone, Default)]
 pub(crate) struct UserKey {
     path: Option<PathBuf>,
-    /// The fingerprint of the only key that will do.
+    /// Fingerprint that the key must have.
     expected: Option<String>,
-    /// The key that was read last, and its fingerprint.
+    /// The key loaded last, and its fingerprint.
     read: Arc<Mutex<Option<(Key, String)>>>,
 }
 
@@ -61,7 +61,7 @@ impl std::fmt::Debug for UserKey {
 }
 
 impl UserKey {
-    /// The key in this file, or in the one at the usual place.
+    /// The key in this file, or in the file at the default path.
     pub(crate) fn at(path: Option<PathBuf>) -> UserKey {
         UserKey {
             path,
@@ -69,7 +69,7 @@ impl UserKey {
         }
     }
 
-    /// The same where no other than the key of this fingerprint will do, if one is given.
+    /// The same key file, but only a key with this fingerprint is accepted. `None` accepts any key.
     pub(crate) fn expecting(&self, expected: Option<String>) -> UserKey {
         UserKey {
             expected,
@@ -77,23 +77,22 @@ impl UserKey {
         }
     }
 
-    /// The fingerprint of the key, and the HMAC-SHA-256 of a text under it, as lower-case hex
-    /// digits.
+    /// The fingerprint of the key and the HMAC-SHA-256 of a text, in lower-case hex digits.
     ///
     /// # Errors
-    /// There is no key, or another one than is expected; its file cannot be read, is no key, or
-    /// others may read it.
+    /// There is no key or its fingerprint differs from the expected one; the file cannot be read,
+    /// is not a key file, or is readable by other users.
     pub(super) fn hmac(&self, text: &str) -> Result<(String, String)> {
         let (key, fingerprint) = self.get()?.ok_or_else(|| self.missing())?;
         Ok((fingerprint, hex(&hmac(&key, text)?)))
     }
 
-    /// Fails if there is no key, or another one than is expected.
+    /// Fails if there is no key or its fingerprint differs from the expected one.
     pub(crate) fn check(&self) -> Result<()> {
         self.get()?.ok_or_else(|| self.missing()).map(drop)
     }
 
-    /// Makes a key, unless there is one.
+    /// Creates a key unless one exists.
     pub(super) fn make(&self) -> Result<()> {
         let path = self.path()?;
         make(&path).map_err(|e| Error::io("make the key of user ids", &path, e))
@@ -138,7 +137,7 @@ impl UserKey {
         self.unusable("there is no such file")
     }
 
-    /// Why the key that is here, or is not, will not do, and how to get on.
+    /// Error for a missing or wrong key, with instructions.
     fn unusable(&self, found: &str) -> Error {
         let path = match self.path() {
             Ok(path) => path,
@@ -162,20 +161,20 @@ fn hmac(key: &Key, text: &str) -> Result<[u8; KEY_BYTES]> {
     Ok(mac.finalize().into_bytes().into())
 }
 
-/// Tells a key from others, and nothing else of it.
+/// Identifies a key without revealing anything else about it.
 fn fingerprint(key: &Key) -> Result<String> {
     let mut digits = hex(&hmac(key, FINGERPRINT_OF)?);
     digits.truncate(FINGERPRINT_DIGITS);
     Ok(digits)
 }
 
-/// Whether a text reads as the fingerprint of a key.
+/// Whether a text has the format of a key fingerprint.
 pub(crate) fn is_key_fingerprint(text: &str) -> bool {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     text.len() == FINGERPRINT_DIGITS && text.bytes().all(is_digit)
 }
 
-/// The path that the environment gives, else one under the user's configuration.
+/// The path from the environment, else the default in the user's configuration directory.
 fn usual_path() -> Result<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = variable(PATH_VARIABLE) {
@@ -199,7 +198,7 @@ fn usual_path() -> Result<PathBuf> {
     Ok(directory.join("decklog").join("user_id.key"))
 }
 
-/// The key in a file; `None` if there is no such file.
+/// The key in a file; `None` if the file does not exist.
 fn read_if_there(path: &Path) -> Result<Option<Key>> {
     match read(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -228,7 +227,7 @@ fn read(path: &Path) -> io::Result<Key> {
     }
 }
 
-/// A key that others may read keeps nothing secret.
+/// A key that other users can read is not secret.
 #[cfg(unix)]
 fn check_access(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -263,7 +262,7 @@ fn parsed(text: &str) -> Option<Key> {
     Some(key)
 }
 
-/// Makes a key unless there is one by now: it gets its name only once it is whole.
+/// Creates a key unless one exists by now. The file gets its name only when it is complete.
 fn make(path: &Path) -> io::Result<()> {
     let parent = path
         .parent()
@@ -276,7 +275,8 @@ fn make(path: &Path) -> io::Result<()> {
     let _ = fs::remove_file(&temporary);
     match linked {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-        // Not every file system has links. Who reads it meanwhile waits for the rest.
+        // Not every file system supports hard links. A concurrent reader waits for the rest of the
+        // file.
         Err(_) => match write_new(path, &text) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
             written => written?,
@@ -288,7 +288,7 @@ fn make(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// 32 bytes from the system's source of random ones: each such UUID has 122 bits of it.
+/// 32 bytes from the system's random source. Each UUID contributes 122 random bits.
 fn random() -> [u8; KEY_BYTES] {
     let mut hash = Sha256::new();
     for _ in 0..4 {

@@ -1,13 +1,13 @@
-//! Where a value without quotes can be nothing but text: in files of settings, in addresses, in
-//! strings that connect to a database, in options. Elsewhere it may be code.
+//! Unquoted values that can only be text: in settings files, URLs, database connection strings and
+//! options. Elsewhere an unquoted value may be code.
 
 use super::assignment::{is_blank, is_of_name, skip};
 use super::extent::Value;
 
-/// How far a value may be from where its line begins.
+/// Maximum distance between a value and the start of its line.
 const LINE_BYTES_MAX: usize = 256;
 
-/// Where a value ends that can only be text; `None` if it may be code or prose.
+/// The end of a value that can only be text; `None` if it may be code or prose.
 pub(super) fn literal_end(text: &[u8], name: (usize, usize), value: &Value) -> Option<usize> {
     let said = &text[name.0..name.1];
     let between = &text[name.1..value.start];
@@ -40,7 +40,7 @@ pub(super) fn literal_end(text: &[u8], name: (usize, usize), value: &Value) -> O
         }
         return (begins_line && ends_line(text, value.end)).then_some(value.end);
     }
-    // `password: …`, as YAML has it, and people do.
+    // `password: …` in YAML or in prose.
     let is_member = between.starts_with(b":") && between[1..].iter().all(|byte| is_blank(*byte));
     let dash = text[..name.0]
         .strip_suffix(b"- ")
@@ -50,33 +50,33 @@ pub(super) fn literal_end(text: &[u8], name: (usize, usize), value: &Value) -> O
     (is_line && !is_in_code(text, value.end)).then_some(value.end)
 }
 
-/// Where the dotted path begins whose last part is at `name`.
+/// The start of the dotted path whose last part is at `name`.
 fn path_before(text: &[u8], name: usize) -> usize {
     let before = text[..name].iter().rev().take(LINE_BYTES_MAX);
     let path = before.take_while(|byte| is_of_name(**byte) || **byte == b'.');
     name - path.count()
 }
 
-/// Whether nothing but blanks is before `at` in its line.
+/// Whether only blanks precede `at` on its line.
 pub(super) fn begins_line(text: &[u8], at: usize) -> bool {
     let before = &text[at.saturating_sub(LINE_BYTES_MAX)..at];
     let rest = before.iter().rev().find(|byte| !is_blank(**byte));
     rest.is_none_or(|byte| *byte == b'\n')
 }
 
-/// Whether nothing but blanks and a comment is after `at` in its line.
+/// Whether only blanks and a comment follow `at` on its line.
 fn ends_line(text: &[u8], at: usize) -> bool {
     let end = skip(text, at, |byte| is_blank(byte) || byte == b'\r');
     matches!(text.get(end), None | Some(b'\n')) || end > at && text[end] == b'#'
 }
 
-/// Whether the next line ends a block of code.
+/// Whether the next line closes a block of code.
 fn is_in_code(text: &[u8], at: usize) -> bool {
     let next = skip(text, at, |byte| byte.is_ascii_whitespace());
     matches!(text.get(next), Some(b'}' | b')' | b']'))
 }
 
-/// Whether another name is set after the `;` at `at`.
+/// Whether another name is assigned after the `;` at `at`.
 fn is_next_set(text: &[u8], at: usize) -> bool {
     let start = skip(text, at + 1, is_blank);
     let name = text[start..].iter().take(LINE_BYTES_MAX);
@@ -86,7 +86,8 @@ fn is_next_set(text: &[u8], at: usize) -> bool {
     name > 0 && text.get(start + name) == Some(&b'=') || start == text.len()
 }
 
-/// Where the word ends that a value begins, with all that stands in values of settings.
+/// The end of the word at the start of a value, including every character that values of settings
+/// may contain.
 pub(super) fn word_end(text: &[u8], value: &Value) -> usize {
     let rest = text[value.end..].iter().take(LINE_BYTES_MAX);
     let stops = |byte: &u8| {
@@ -99,7 +100,7 @@ pub(super) fn word_end(text: &[u8], value: &Value) -> usize {
     };
     let end = value.end + rest.take_while(|byte| !stops(byte)).count();
     let word = &text[value.start..end];
-    // What is around the assignment may end with it.
+    // A closing bracket or comma may belong to the text around the assignment.
     let opens = word.iter().any(|byte| matches!(byte, b'(' | b'[' | b'{'));
     let is_around = |byte: &u8| *byte == b',' || !opens && matches!(byte, b')' | b']' | b'}');
     end - word.iter().rev().take_while(|byte| is_around(byte)).count()

@@ -1,20 +1,20 @@
-//! Redaction. Each record passes here before it is compared with the log and before its line is
-//! encoded. Nothing is hidden at display.
+//! Redaction. Every record is redacted before it is compared with the log and before its line is
+//! encoded. Nothing is hidden at display time.
 //!
-//! - `scan` searches a text. `anchors` finds the places that may hold something, and `runs`
-//!   remembers what need not be read again.
-//! - `rules` has the providers' prefixes; `context`, `blocks` and `commands` find secrets by what
-//!   stands around them. `assignment` finds a value that is assigned to a name like `password`,
-//!   with `names`, `operators`, `extent`, `elements`, `values`, `code` and `literal`.
+//! - `scan` searches a text. `anchors` finds the positions at which rules run, and `runs` caches
+//!   runs so that they are scanned once.
+//! - `rules` has the providers' prefixes; `context`, `blocks` and `commands` find secrets by their
+//!   context. `assignment` finds values assigned to names like `password`, with `names`,
+//!   `operators`, `extent`, `elements`, `values`, `code` and `literal`.
 //! - `pii` finds personal data, with `phone` and `ip`.
 //! - `displayed` is a text as a person sees it: without characters that terminals do not show, and
-//!   with escapes decoded. What is found there is removed from the original text. `breaks` finds
-//!   the ends of lines within a token.
-//! - `text`, `json` and `redact` put placeholders in place of what is found.
-//! - `visit` visits the fields of a record by their class. `key` has the key of user ids.
+//!   with escapes decoded. Findings in it are removed from the original text. `breaks` finds line
+//!   breaks inside a token.
+//! - `text`, `json` and `redact` replace findings by placeholders.
+//! - `visit` visits the fields of a record by their class. `key` has the key for hashing user ids.
 //! - `settings` has the settings of an operator.
 //!
-//! Keys and ids that other records refer to stay as they are, except for a token with a provider's
+//! Keys and ids that other records refer to are not changed, except for a token with a provider's
 //! prefix in them. Its placeholder is the same in every record.
 
 mod anchors;
@@ -60,17 +60,17 @@ use self::visit::Visit;
 use crate::error::Result;
 use crate::record::{Record, hex};
 
-/// How every placeholder begins; its name, its number and `]` follow.
+/// Start of every placeholder. Its name, its number and `]` follow.
 const PLACEHOLDER: &str = "[REDACTED:";
-/// How many digits of a hash stand in a placeholder of a key.
+/// Number of hash digits in the placeholder of a key.
 const HASH_DIGITS: usize = 16;
-/// The longest name of a pattern, in bytes.
+/// Maximum length of a pattern's name, in bytes.
 const NAME_BYTES_MAX: usize = 64;
-/// How a user id begins in its stored form. The fingerprint of the key follows, a colon, and 64 hex
-/// digits.
+/// Start of the stored form of a user id. The fingerprint of the key, a colon and 64 hex digits
+/// follow.
 const HASHED: &str = "hmac:";
 
-/// Where a rule found something.
+/// The range of a secret that a rule found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Found {
     name: &'static str,
@@ -78,7 +78,7 @@ struct Found {
     end: usize,
 }
 
-/// Settings, ready to be applied.
+/// Compiled privacy settings.
 #[derive(Debug)]
 pub(crate) struct Privacy {
     settings: PrivacySettings,
@@ -88,8 +88,8 @@ pub(crate) struct Privacy {
 
 impl Privacy {
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a pattern that has no proper name, or
-    /// is no regular expression.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a pattern with an invalid name or an
+    /// invalid regular expression.
     pub(crate) fn new(settings: PrivacySettings) -> Result<Privacy> {
         Ok(Privacy {
             redactor: Redactor::new(&settings)?,
@@ -98,16 +98,16 @@ impl Privacy {
         })
     }
 
-    /// The same with another key of user ids than the usual one.
+    /// Replaces the user-id key.
     pub(crate) fn with_key(self, user_key: UserKey) -> Privacy {
         Privacy { user_key, ..self }
     }
 
-    /// What may be kept of a record that was checked. Applied again, it changes nothing.
+    /// Redacts a validated record. The operation is idempotent.
     ///
     /// # Errors
-    /// A thought whose given hash would no longer be true, an event type that holds a secret; the
-    /// key of user ids cannot be had.
+    /// The given hash of a thought would no longer match, an event type contains a secret, or the
+    /// user-id key is not available.
     pub(crate) fn apply(&self, mut record: Record) -> Result<Record> {
         match Visit::new(self, &self.redactor).record(&mut record) {
             Ok(()) => Ok(record),
@@ -115,7 +115,7 @@ impl Privacy {
         }
     }
 
-    /// As [`apply`](Self::apply), with the record as it was, if that is not what is kept of it.
+    /// Like [`apply`](Self::apply), and also returns the original record if redaction changed it.
     pub(crate) fn apply_and_tell(&self, mut record: Record) -> Result<(Record, Option<Record>)> {
         let withholds = !(self.settings.store_content && self.settings.store_payloads);
         let mut look = Visit::look_only(self, &self.redactor);
@@ -132,11 +132,11 @@ impl Privacy {
         Ok((self.apply(record)?, Some(original)))
     }
 
-    /// A user's id as it is to stand in the log.
+    /// The stored form of a user id.
     ///
     /// # Errors
-    /// There is no key, or another one than is expected; it cannot be read, is no key, or others
-    /// may read it.
+    /// There is no key or its fingerprint differs from the expected one; it cannot be read, is not
+    /// a key file, or is readable by other users.
     pub(crate) fn user_id(&self, id: &str) -> Result<String> {
         if !self.is_to_be_hashed(id) {
             return Ok(id.to_owned());
@@ -144,7 +144,7 @@ impl Privacy {
         self.hashed_user_id(id)
     }
 
-    /// A user's id as it stands in the log where it was hashed.
+    /// The stored form of a user id in records whose user id was hashed.
     ///
     /// # Errors
     /// As [`user_id`](Self::user_id).
@@ -160,17 +160,17 @@ impl Privacy {
         self.settings.hash_user_id && !is_hashed(user_id)
     }
 
-    /// Whether a record has a user's id that is to be hashed.
+    /// Whether a record has a user id that must be hashed.
     pub(crate) fn needs_user_key(&self, record: &Record) -> bool {
         user_id_of(record).is_some_and(|id| self.is_to_be_hashed(id))
     }
 
-    /// Makes the key of user ids, unless there is one.
+    /// Creates the user-id key unless one exists.
     pub(crate) fn make_key(&self) -> Result<()> {
         self.user_key.make()
     }
 
-    /// What is known of the key of user ids.
+    /// Status of the user-id key.
     pub(crate) fn describe_key(&self) -> Result<UserIdKey> {
         self.user_key.describe()
     }
@@ -183,12 +183,12 @@ fn user_id_of(record: &Record) -> Option<&str> {
     }
 }
 
-/// The fingerprint of the key under which a record's user id is hashed, if it is.
+/// Fingerprint of the key with which a record's user id is hashed, if it is hashed.
 pub(crate) fn key_of_record(record: &Record) -> Option<&str> {
     user_id_of(record).and_then(key_of)
 }
 
-/// The fingerprint of the key under which a user id is hashed, if it is.
+/// Fingerprint of the key with which a user id is hashed, if it is hashed.
 pub(crate) fn key_of(user_id: &str) -> Option<&str> {
     let (fingerprint, hmac) = user_id.strip_prefix(HASHED)?.split_once(':')?;
     (is_key_fingerprint(fingerprint) && is_sha256(hmac)).then_some(fingerprint)
@@ -198,7 +198,7 @@ fn is_hashed(user_id: &str) -> bool {
     key_of(user_id).is_some()
 }
 
-/// The SHA-256 of a text, as lower-case hex digits.
+/// The SHA-256 of a text in lower-case hex digits.
 fn sha256(text: &str) -> String {
     hex(&Sha256::digest(text))
 }

@@ -1,25 +1,27 @@
-//! What names say of what they hold: `db_password_2` holds a password, `next_page_token` does not.
+//! Classifies names by what they hold: `db_password_2` holds a password, `next_page_token` does
+//! not.
 
-/// What a name says of what it holds.
+/// The kind of value that a name denotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holds {
     Password,
     Secret,
-    /// A key; whether the name says that it opens something, as `api_key` and `secret_key` do.
+    /// A key. `is_access`: the name says that the key grants access, as `api_key` and `secret_key`
+    /// do.
     Key {
         is_access: bool,
     },
-    /// A token; whether the name says of what.
+    /// A token. `is_qualified`: the name says what the token is for.
     Token {
         is_qualified: bool,
     },
     Authorization,
-    /// A user and a password in base64, as Docker and npm keep them.
+    /// A user and a password in base64, the format of Docker and npm.
     Pair,
 }
 
 impl Holds {
-    /// As placeholders have it.
+    /// The name in a placeholder.
     pub(super) fn name(self) -> &'static str {
         match self {
             Holds::Password => "password",
@@ -31,7 +33,7 @@ impl Holds {
     }
 }
 
-/// Words that follow the word in a name, and leave it what it is.
+/// Words that may follow in a name without changing its kind.
 const QUALIFIERS: &[&str] = &[
     "prod",
     "production",
@@ -67,7 +69,7 @@ const QUALIFIERS: &[&str] = &[
     "base",
 ];
 
-/// Words before `token` or `secret` that make it no secret.
+/// Words before `token` or `secret` that make the name harmless.
 const INNOCENT: &[&str] = &[
     "page",
     "next",
@@ -110,7 +112,7 @@ const INNOCENT: &[&str] = &[
     "lookahead",
 ];
 
-/// What makes a key one of secrets.
+/// Words before `key` that make it a secret.
 const KEY_OF: &[&str] = &[
     "api",
     "access",
@@ -141,7 +143,7 @@ const KEY_OF: &[&str] = &[
     "ingestion",
 ];
 
-/// What a password is called in languages with other letters.
+/// Words for password in other languages, with non-ASCII letters.
 const FOREIGN: [&str; 11] = [
     "contraseña",
     "contraseÑa",
@@ -156,10 +158,11 @@ const FOREIGN: [&str; 11] = [
     "パスワード",
 ];
 
-/// The same with letters of ASCII.
+/// Words for password in other languages, in ASCII.
 const TRANSLATED: [&str; 4] = ["kennwort", "contrasena", "wachtwoord", "senha"];
 
-/// Whether a name says `password` in another language: its values are so, too.
+/// Whether a name is the word for password in another language. Its value is likely in that
+/// language too.
 pub(super) fn is_foreign(name: &[u8]) -> bool {
     let ends = |word: &&str| {
         let start = name.len().checked_sub(word.len());
@@ -171,7 +174,7 @@ pub(super) fn is_foreign(name: &[u8]) -> bool {
         || ends(&"passe") && words().ends_with(&["mot", "de", "passe"].map(str::to_owned))
 }
 
-/// Ends of words that name a password.
+/// Endings of words that denote a password.
 const PASSWORDS: &[&str] = &[
     "password",
     "passwd",
@@ -184,7 +187,7 @@ const PASSWORDS: &[&str] = &[
     "dbpwd",
     "dbpass",
 ];
-/// Ends of words that name a key.
+/// Endings of words that denote a key.
 const KEYS: &[&str] = &[
     "apikey",
     "accesskey",
@@ -195,7 +198,7 @@ const KEYS: &[&str] = &[
     "encryptionkey",
     "accountkey",
 ];
-/// Ends of words that name a token.
+/// Endings of words that denote a token.
 const TOKENS: &[&str] = &[
     "authtoken",
     "accesstoken",
@@ -209,7 +212,7 @@ const TOKENS: &[&str] = &[
     "registrytoken",
 ];
 
-/// What a name says it holds; `None` for a name that says no such thing.
+/// The kind of value that a name denotes; `None` if it is not a secret.
 pub(super) fn holds(name: &[u8]) -> Option<Holds> {
     if is_foreign(name) {
         return Some(Holds::Password);
@@ -231,7 +234,7 @@ pub(super) fn holds(name: &[u8]) -> Option<Holds> {
         "authorization" => Some(Holds::Authorization),
         "auth" if before.is_empty() => Some(Holds::Pair),
         "pass" | "pwd" | "psk" | "requirepass" => Some(Holds::Password),
-        // The command is lower case.
+        // In lower case it is the command.
         "sshpass" if !name.iter().any(u8::is_ascii_lowercase) => Some(Holds::Password),
         "key"
             if before

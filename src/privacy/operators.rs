@@ -1,18 +1,17 @@
-//! What stands between a name and the value that is assigned to it: `=`, `: str =`, `is`, `value:` of
-//! another member.
+//! The operator between a name and its value: `=`, `: str =`, `is`, or `value:` in another member.
 
 use super::assignment::{NAME_BYTES_MAX, after_gutter, is_blank, is_of_name, quote_at, skip};
 use super::literal::begins_line;
 use super::names::words;
 use super::text::starts_word;
 
-/// An operator that stands after a name.
+/// An operator after a name.
 #[derive(Clone, Copy)]
 pub(super) struct Operator {
     pub end: usize,
-    /// Only a quoted value may follow.
+    /// Only a quoted value is accepted.
     pub needs_quote: bool,
-    /// It is a word: what follows is said in a sentence.
+    /// The operator is a word, so the value is part of a sentence.
     pub is_said: bool,
 }
 
@@ -35,7 +34,7 @@ impl Operator {
 
 pub(super) fn operator_after(text: &[u8], name: (usize, usize)) -> Option<Operator> {
     let name_end = name.1;
-    // The tools of Java have one dash.
+    // Java tools use a single dash.
     let is_flag = [&b"--"[..], b"-storepass", b"-keypass", b"requirepass"]
         .iter()
         .any(|flag| text[name.0..].starts_with(flag));
@@ -85,7 +84,7 @@ pub(super) fn operator_after(text: &[u8], name: (usize, usize)) -> Option<Operat
         {
             plain(sign.len())
         }
-        // `PASSWORD '…'` of SQL, `.password("…")`.
+        // `PASSWORD '…'` in SQL, `.password("…")`.
         [b'\'' | b'"', ..] if quoted.is_none() && at > name_end && is_password(text, name) => {
             plain(0)
         }
@@ -106,7 +105,7 @@ pub(super) fn operator_after(text: &[u8], name: (usize, usize)) -> Option<Operat
     }
 }
 
-/// The end of the marks between a name and its operator: emphasis, the size of an array, blanks.
+/// Skips what can be between a name and its operator: emphasis, array size, blanks.
 fn after_marks(text: &[u8], mut at: usize, is_quoted: bool) -> usize {
     if !is_quoted {
         // `**Password**:`
@@ -125,8 +124,8 @@ fn after_marks(text: &[u8], mut at: usize, is_quoted: bool) -> usize {
     }
 }
 
-/// What follows `default =` in a call or a block after the name that it declares:
-/// `("--password", default="…")`, `"db_password" { default = "…" }`.
+/// The text after `default =` in a call or block that declares the name: `("--password",
+/// default="…")`, `"db_password" { default = "…" }`.
 fn declared_default(rest: &[u8]) -> Option<usize> {
     const NEAR_BYTES: usize = 256;
     const WORD: &[u8] = b"default";
@@ -138,7 +137,7 @@ fn declared_default(rest: &[u8]) -> Option<usize> {
     matches!(near.get(sign), Some(b'=' | b':')).then_some(sign + 1)
 }
 
-/// What a prompt shows before the colon: `Secret Access Key [None]: `.
+/// The current value that a prompt shows before the colon: `Secret Access Key [None]: `.
 fn shown_default(rest: &[u8]) -> Option<usize> {
     const SHOWN_BYTES_MAX: usize = 48;
     let near = &rest[..rest.len().min(SHOWN_BYTES_MAX)];
@@ -146,7 +145,7 @@ fn shown_default(rest: &[u8]) -> Option<usize> {
     near[end..].starts_with(b": ").then_some(end + 1)
 }
 
-/// The type between a name and its value where no colon is: `var password string = "…"`.
+/// A type between a name and its value without a colon: `var password string = "…"`.
 fn go_type(rest: &[u8]) -> Option<usize> {
     const TYPES: [&[u8]; 3] = [b"string ", b"*string ", b"[]byte "];
     let known = TYPES.iter().find(|known| rest.starts_with(known))?;
@@ -154,7 +153,7 @@ fn go_type(rest: &[u8]) -> Option<usize> {
     (rest.get(sign) == Some(&b'=')).then_some(sign + 1)
 }
 
-/// Whether the name at `at` begins a row of a table, under a line of dashes, and the next column is at
+/// Whether the name at `at` begins a row of a table below a line of dashes, with the next column at
 /// `next`: `password    …`.
 fn is_row(text: &[u8], at: usize, next: usize) -> bool {
     const BEFORE_BYTES_MAX: usize = 1024;
@@ -170,10 +169,10 @@ fn is_row(text: &[u8], at: usize, next: usize) -> bool {
         && before.split(|byte| *byte == b'\n').any(is_rule)
 }
 
-/// The colon of Chinese and Japanese, and what they say for `is`.
+/// The full-width colon and the words for `is` in Chinese and Japanese.
 const FOREIGN_SIGNS: [&str; 4] = ["：", "は", "是", "为"];
 
-/// The length of the words before what is said to be a password: `is `, `was changed to `.
+/// Length of the words before a password in a sentence: `is `, `was changed to `.
 fn verb(rest: &[u8]) -> Option<usize> {
     const VERBS: [&[u8]; 5] = [b"is ", b"was ", b"ist ", b"est ", b"es "];
     const MORE: [&[u8]; 5] = [b"now ", b"set to ", b"changed to ", b"reset to ", b"jetzt "];
@@ -185,7 +184,7 @@ fn verb(rest: &[u8]) -> Option<usize> {
     Some(verb + len(&MORE, &rest[verb..]).unwrap_or_default())
 }
 
-/// What follows a name of which the value may be missing: `|| "…"`, `?? "…"`, `?: "…"`, `or "…"`.
+/// The default after an expression that may have no value: `|| "…"`, `?? "…"`, `?: "…"`, `or "…"`.
 pub(super) fn default_after(text: &[u8], name: (usize, usize)) -> Option<Operator> {
     const OPERATORS: [&[u8]; 5] = [b"||", b"??", b"?:", b"or ", b"{ "];
     let at = quote_at(text, name.1).map_or(name.1, |(end, _)| end);
@@ -198,7 +197,7 @@ pub(super) fn default_after(text: &[u8], name: (usize, usize)) -> Option<Operato
     Some(Operator::of_quoted(at + operator.len()))
 }
 
-/// Whether a name is `password`, or what sets one.
+/// Whether a name is `password` or the name of a setter for one.
 fn is_password(text: &[u8], name: (usize, usize)) -> bool {
     const BEFORE: [&str; 6] = ["set", "with", "user", "db", "store", "key"];
     let words = words(&text[name.0..name.1]);
@@ -207,8 +206,8 @@ fn is_password(text: &[u8], name: (usize, usize)) -> bool {
     })
 }
 
-/// Whether the name at `at` follows a word that sets it to what comes next: `ENV`, `setenv`,
-/// `set -x`, `configure set`.
+/// Whether the word before the name at `at` sets it to the next word: `ENV`, `setenv`, `set -x`,
+/// `configure set`.
 fn is_set_by_word(text: &[u8], at: usize) -> bool {
     const BEFORE_BYTES_MAX: usize = 32;
     const WORDS: [&[u8]; 6] = [
@@ -240,7 +239,7 @@ fn is_set_by_word(text: &[u8], at: usize) -> bool {
     kept < before.len() && (is_fish || WORDS.iter().any(ends))
 }
 
-/// What follows `: Type =`, or `at` if there is none such.
+/// The offset after `: Type =`, or `at` if there is no type.
 fn after_type(text: &[u8], at: usize) -> usize {
     const TYPE_BYTES_MAX: usize = 40;
     let is_of_type = |byte: &u8| {
@@ -260,7 +259,7 @@ fn after_type(text: &[u8], at: usize) -> usize {
     if has_value { at + len + 1 } else { at }
 }
 
-/// What follows `value:` in another member, as lists of names and values have it.
+/// The offset after `value:` in the next member, as in lists of name and value pairs.
 fn after_value_name(text: &[u8], at: usize) -> Option<usize> {
     const SEPARATORS_BYTES_MAX: usize = 80;
     const VALUE: &[u8] = b"value";

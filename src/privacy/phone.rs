@@ -1,11 +1,11 @@
-//! Phone numbers: with their country, as they are written in some countries, and whatever is said
-//! to be one. What dates, ids, amounts and tables may have as well stays.
+//! Phone numbers: with a country code, in the notation of some countries, and any number after a
+//! label such as `tel`. Formats that dates, ids, amounts or tables also use are not redacted.
 
 use super::Found;
 use super::pii::{Number, is_said_to_be, number, stands_alone};
 use super::text::starts_word;
 
-/// Maximum number of digits of a number with those of its country.
+/// Maximum number of digits, including the country code.
 const DIGITS_MAX: usize = 15;
 
 fn found(start: usize, end: usize) -> Found {
@@ -16,7 +16,7 @@ fn found(start: usize, end: usize) -> Found {
     }
 }
 
-/// `+` and the digits of a number with its country.
+/// `+`, the country code and the number.
 pub(super) fn international(text: &[u8], at: usize) -> Option<Found> {
     let starts = at == 0
         || !text[at - 1].is_ascii_alphanumeric()
@@ -48,7 +48,7 @@ pub(super) fn international(text: &[u8], at: usize) -> Option<Found> {
     let fits = if is_north_american {
         digits == 11
     } else {
-        // Added lines of a diff begin with the same sign.
+        // Added lines of a diff also begin with `+`.
         let begins_line = at == 0 || text[at - 1] == b'\n' || text[..at].ends_with(b"\\n");
         (9..=DIGITS_MAX).contains(&digits) && !(begins_line && separators == 0 && digits > 13)
     };
@@ -60,7 +60,7 @@ pub(super) fn international(text: &[u8], at: usize) -> Option<Found> {
     (fits && ends && separators <= 6 && !is_other).then(|| found(at, end))
 }
 
-/// `+10000-09-09`: a date of ISO 8601 whose year has more than four digits.
+/// `+10000-09-09`: an ISO 8601 date with a year of more than four digits.
 fn is_year(said: &[u8]) -> bool {
     let mut parts = said.split(|byte| *byte == b'-').map(<[u8]>::len);
     parts.next().is_some_and(|year| year >= 5) && parts.next() == Some(2)
@@ -71,7 +71,7 @@ fn is_amount(said: &[u8]) -> bool {
     memchr::memrchr(b'.', said).is_some_and(|stop| said.len() - stop <= 3)
 }
 
-/// A number without its country whose first digit is at `at`, or that is said to be a phone's.
+/// A number without country code whose first digit is at `at`, or a number after a phone label.
 pub(super) fn national(text: &[u8], at: usize) -> Option<Found> {
     if at > 0
         && text[at - 1] == b'('
@@ -95,8 +95,8 @@ pub(super) fn national(text: &[u8], at: usize) -> Option<Found> {
     (is_phone && stands_alone(text, at, said.end)).then(|| found(at, said.end))
 }
 
-/// `555-123-4567`, `555.123.4567`, `1-800-555-0199`. Blanks alone also stand between the numbers
-/// of tables.
+/// `555-123-4567`, `555.123.4567`, `1-800-555-0199`. Blanks do not count as separators, because the
+/// numbers of a table are also separated by blanks.
 fn is_north_american(said: &Number, separator: u8) -> bool {
     let (digits, groups) = (said.digits(), said.groups());
     match groups {
@@ -106,8 +106,8 @@ fn is_north_american(said: &Number, separator: u8) -> bool {
     }
 }
 
-/// Numbers that begin with the 0 of calls within a country: those of mobile phones and large cities
-/// in Germany and the United Kingdom, with a stroke all of Germany, and those of France.
+/// National numbers with the trunk prefix 0: German and UK mobile phones and large cities, all
+/// German numbers that contain a slash, and French numbers.
 fn is_of_trunk(said: &Number, separator: u8) -> bool {
     let (digits, groups) = (said.digits(), said.groups());
     let [0, one @ 1..=9, two, three, ..] = *digits else {
@@ -116,7 +116,7 @@ fn is_of_trunk(said: &Number, separator: u8) -> bool {
     match (separator, groups) {
         (b'/', [3..=5, 5..=8]) => digits.len() >= 9,
         (b' ', [3, 7..=8]) => {
-            // The second number may be a date.
+            // The second group may be a date.
             let is_date = groups[1] == 8 && matches!(digits[3..5], [1, 9] | [2, 0]);
             matches!((one, two), (3 | 4, 0) | (6 | 8, 9)) && !is_date
         }
@@ -130,13 +130,13 @@ fn is_of_trunk(said: &Number, separator: u8) -> bool {
     }
 }
 
-/// Whether pairs of digits are hours, minutes or days, one after the other.
+/// Whether pairs of digits are consecutive hours, minutes or days.
 fn is_count(digits: &[u8]) -> bool {
     let (pairs, _) = digits.as_chunks::<2>();
     pairs.is_sorted() && pairs.last().is_some_and(|last| last[0] <= 6)
 }
 
-/// Whether no other number is beside it, as in tables and dumps.
+/// Whether no other number is next to it, as in tables and dumps.
 fn stands_apart(text: &[u8], start: usize, end: usize) -> bool {
     const BLANKS_MAX: usize = 8;
     let is_blank = |byte: &&u8| matches!(**byte, b' ' | b'\t' | b'|');
@@ -159,7 +159,7 @@ fn stands_apart(text: &[u8], start: usize, end: usize) -> bool {
         && !is_number([after.next(), after.next(), after.next()])
 }
 
-/// `(555) 123-4567`, `(030) 1234567`: the number whose first digits are in the brackets.
+/// `(555) 123-4567`, `(030) 1234567`: the number whose area code is in brackets.
 fn bracketed(text: &[u8], at: usize) -> Option<Found> {
     let area = number(text, at, b"", 5);
     if text.get(area.end) != Some(&b')') {
@@ -180,7 +180,7 @@ fn bracketed(text: &[u8], at: usize) -> Option<Found> {
     (is_phone && stands_alone(text, at - 1, rest.end)).then(|| found(at - 1, rest.end))
 }
 
-/// Whether the words before a number say that it is a phone's.
+/// Whether the words before a number are a phone label.
 fn is_said(before: &[u8], said: &Number) -> bool {
     const LABELS: [&str; 16] = [
         "phone",
@@ -204,7 +204,7 @@ fn is_said(before: &[u8], said: &Number) -> bool {
     const WORDS: [&str; 4] = ["call me at", "call me on", "reach me at", "text me at"];
     let lower = before[before.len().saturating_sub(24)..].to_ascii_lowercase();
     let label = lower.trim_ascii_end();
-    // Functions are called, too.
+    // `call` also names function calls.
     let is_written_so = || match (said.digits(), said.groups()) {
         ([0, 1..=9, ..], groups) => groups.len() > 1 && (9..=12).contains(&said.digits().len()),
         (_, groups) => groups == [3, 3, 4],

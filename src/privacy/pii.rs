@@ -1,14 +1,14 @@
-//! What is known of persons: e-mail addresses, card numbers, IBANs, and social security numbers of
-//! the US. Their phone numbers are in `phone`, their IP addresses in `ip`.
+//! Personal data: e-mail addresses, card numbers, IBANs and US social security numbers. Phone
+//! numbers are in `phone`, IP addresses in `ip`.
 
 use super::displayed::char_at;
 use super::text::starts_word;
 use super::{Found, ip, phone};
 
-/// The fewest digits of a number that neither `(` nor 0 begins.
+/// Minimum number of digits of a phone number that does not begin with `(` or 0.
 const PHONE_DIGITS_MIN: usize = 8;
 
-/// Everything of this sort in a text.
+/// Finds all personal data in a text.
 pub(super) fn find(text: &[u8], found: &mut Vec<Found>) {
     found.extend(memchr::memchr_iter(b'@', text).filter_map(|at| email(text, at)));
     found.extend(memchr::memchr_iter(b'+', text).filter_map(|at| phone::international(text, at)));
@@ -39,7 +39,7 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Found>) {
     }
 }
 
-/// The secrets of a person in a value that a document assigns to a name, which may say what it is.
+/// Finds personal data in a value that a document assigns to a name. The name may identify it.
 pub(super) fn member(name: &str, value: &str, found: &mut Vec<Found>) {
     const BYTES_MAX: usize = 64;
     if name.len() > BYTES_MAX || value.len() > BYTES_MAX {
@@ -59,8 +59,8 @@ pub(super) fn member(name: &str, value: &str, found: &mut Vec<Found>) {
     );
 }
 
-/// The length of the letter of an address that a text begins with; of those that are not of ASCII,
-/// only such as have blanks between words.
+/// Length of the address letter at the start of a text. Outside ASCII, only letters of scripts that
+/// put blanks between words count.
 fn letter(text: &[u8]) -> Option<usize> {
     match text {
         [byte, ..] if byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-') => Some(1),
@@ -74,7 +74,7 @@ fn letter(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the name begins that ends before the `@` at `at`.
+/// The start of the local part that ends before the `@` at `at`.
 fn local_start(text: &[u8], at: usize) -> usize {
     const BYTES_MAX: usize = 64;
     let mut start = at;
@@ -94,7 +94,7 @@ fn local_start(text: &[u8], at: usize) -> usize {
 }
 
 fn email(text: &[u8], at: usize) -> Option<Found> {
-    /// Ends of file names, as in `icon@2x.png`, and of decorators, as in `decorator@app.route`.
+    /// Endings of file names, as in `icon@2x.png`, and of decorators, as in `decorator@app.route`.
     const FILES: [&[u8]; 18] = [
         b"png", b"jpg", b"jpeg", b"gif", b"svg", b"webp", b"js", b"ts", b"css", b"json", b"html",
         b"md", b"git", b"local", b"route", b"fixture", b"command", b"wraps",
@@ -102,7 +102,7 @@ fn email(text: &[u8], at: usize) -> Option<Found> {
     const DOMAIN_BYTES_MAX: usize = 253;
     let mut start = local_start(text, at);
     let local = at - start;
-    // The letter of an escape that is still in the text.
+    // The letter of an undecoded escape.
     if start > 0 && text[start - 1] == b'\\' && local > 1 && starts_word(text, start + 1) {
         start += 1;
     }
@@ -125,13 +125,13 @@ fn email(text: &[u8], at: usize) -> Option<Found> {
     let is_letter = |byte: &u8| byte.is_ascii_alphabetic() || !byte.is_ascii();
     let has_top =
         (2..=24).contains(&top.len()) && (top.iter().all(is_letter) || top.starts_with(b"xn--"));
-    // `foo@bar.baz()` is a call.
+    // `foo@bar.baz()` is a function call.
     let has_top = has_top && text.get(at + 1 + kept) != Some(&b'(');
     let has_labels = domain
         .split(|byte| *byte == b'.')
         .all(|label| !label.is_empty());
     let name = &text[start..at];
-    // `git@host` is no person, and `https://user@host` an address of another sort.
+    // `git@host` is not a person, and `https://user@host` is a URL.
     let is_other =
         name == b"git" || text[..start].ends_with(b"://") || text[..start].ends_with(b"\\/\\/");
     let is_email =
@@ -143,15 +143,15 @@ fn email(text: &[u8], at: usize) -> Option<Found> {
     })
 }
 
-/// Maximum number of digits that a number of ours has, and one more.
+/// Maximum number of digits of a recognized number, plus one.
 const DIGITS_MAX: usize = 20;
 
-/// A number with what separates its digits.
+/// A number with separators between its digits.
 pub(super) struct Number {
-    /// The digits' values.
+    /// Values of the digits.
     digits: [u8; DIGITS_MAX],
     len: usize,
-    /// How many digits are between separators.
+    /// Number of digits in each group between separators.
     groups: [usize; DIGITS_MAX],
     group: usize,
     pub end: usize,
@@ -167,8 +167,8 @@ impl Number {
     }
 }
 
-/// The digits from `at` on, up to one more than `most`, with one separator between groups of them,
-/// always the same.
+/// Reads digits from `at` on, at most `most + 1`. Groups may be separated by one separator, the
+/// same throughout.
 pub(super) fn number(text: &[u8], at: usize, separators: &[u8], most: usize) -> Number {
     let mut number = Number {
         digits: [0; DIGITS_MAX],
@@ -201,7 +201,7 @@ pub(super) fn number(text: &[u8], at: usize, separators: &[u8], most: usize) -> 
     number
 }
 
-/// Whether nothing around says that the digits are part of something longer.
+/// Whether the bytes around a number show that it is not part of something longer.
 pub(super) fn stands_alone(text: &[u8], start: usize, end: usize) -> bool {
     let joins = |byte: &u8| {
         byte.is_ascii_alphanumeric()
@@ -243,7 +243,7 @@ fn card(text: &[u8], at: usize) -> Option<Found> {
         _ => false,
     };
     let is_grouped = match number.groups() {
-        // Without groups, the lengths that ids often have are not enough.
+        // Without groups, the lengths that are common for ids do not count.
         [_] => matches!(len, 15 | 16),
         [4, 6, 4 | 5] => true,
         [rest @ .., last] => rest.iter().all(|group| *group == 4) && (1..=4).contains(last),
@@ -270,8 +270,8 @@ fn luhn(digits: &[u8]) -> bool {
     sum.is_multiple_of(10) && digits.iter().any(|digit| *digit != digits[0])
 }
 
-/// A social security number of the US: `123-45-6789`. With other separators, or without, only what
-/// says that it is one tells it from other numbers.
+/// A US social security number: `123-45-6789`. With other separators, or none, it is recognized
+/// only after a label.
 fn social_security(text: &[u8], at: usize) -> Option<Found> {
     const LABELS: [&str; 4] = ["ssn", "social security", "social security number", "ss#"];
     let said = number(text, at, b" -", 9);
@@ -283,7 +283,7 @@ fn social_security(text: &[u8], at: usize) -> Option<Found> {
     let is_said =
         || matches!(said.groups(), [9] | [3, 2, 4]) && is_said_to_be(&text[..at], &LABELS);
     let is_zero = |digits: &[u8]| digits.iter().all(|digit| *digit == 0);
-    // Never given out.
+    // Never issued.
     let is_none = is_zero(&digits[..3])
         || is_zero(&digits[3..5])
         || is_zero(&digits[5..])
@@ -297,7 +297,7 @@ fn social_security(text: &[u8], at: usize) -> Option<Found> {
     })
 }
 
-/// Countries and the length of their IBANs.
+/// Countries and the lengths of their IBANs.
 const IBANS: &[(&[u8; 2], usize)] = &[
     (b"AD", 24),
     (b"AE", 23),
@@ -379,7 +379,7 @@ const IBANS: &[(&[u8; 2], usize)] = &[
     (b"XK", 20),
 ];
 
-/// An IBAN whose check digits are at `at`.
+/// The IBAN whose check digits are at `at`.
 fn iban(text: &[u8], at: usize) -> Option<Found> {
     let start = at.checked_sub(2)?;
     let country = text.get(start..at)?.to_ascii_uppercase();
@@ -401,13 +401,14 @@ fn iban(text: &[u8], at: usize) -> Option<Found> {
         }
         end += 1;
     }
-    // The check: the first four go last, letters are 10 to 35, and all is 1 modulo 97.
+    // Checksum: move the first four characters to the end, map letters to 10..=35; the number
+    // modulo 97 must be 1.
     let rest = account[4..].iter().chain(&account[..4]);
     let remainder = rest.fold(0u32, |sum, byte| match byte {
         b'0'..=b'9' => (sum * 10 + u32::from(byte - b'0')) % 97,
         _ => (sum * 100 + u32::from(byte - b'A' + 10)) % 97,
     });
-    // In lower case, it may as well be a hash.
+    // In lower case it may be a hash.
     let is_hash = is_lower
         && account.iter().all(u8::is_ascii_hexdigit)
         && !account[4..].iter().all(u8::is_ascii_digit);
@@ -419,9 +420,9 @@ fn iban(text: &[u8], at: usize) -> Option<Found> {
     })
 }
 
-/// Whether one of these labels is before a number.
+/// Whether one of these labels is directly before a number.
 pub(super) fn is_said_to_be(before: &[u8], labels: &[&str]) -> bool {
-    /// Other words end so: `hotel`, `excel`, `syscall`.
+    /// Other words end the same way: `hotel`, `excel`, `syscall`.
     const ENDS: [&str; 4] = ["tel", "cell", "call", "fax"];
     let before = &before[before.len().saturating_sub(32)..];
     let lower = before.to_ascii_lowercase();

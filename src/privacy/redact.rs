@@ -1,4 +1,4 @@
-//! Puts placeholders where secrets were.
+//! Replaces secrets by placeholders.
 
 use std::collections::HashMap;
 
@@ -9,23 +9,23 @@ use super::scan::{Finding, Scanner};
 use super::{HASH_DIGITS, PLACEHOLDER, PrivacySettings};
 use crate::error::Result;
 
-/// How deep JSON is looked for in the strings of JSON.
+/// Maximum nesting depth of JSON inside the strings of JSON.
 const NESTED_MAX: usize = 4;
-/// How often a text is looked at anew after something in it was replaced.
+/// Maximum number of scans of a text. A text is scanned again after a replacement.
 const ROUNDS_MAX: usize = 8;
 
-/// Finds secrets, and replaces them.
+/// Finds and replaces secrets.
 #[derive(Debug)]
 pub(super) struct Redactor {
     scanner: Scanner,
 }
 
-/// The numbers of the secrets of one record: by name, and by secret.
+/// Numbers of the secrets of one record, by name and secret.
 #[derive(Debug, Default)]
 pub(super) struct Numbers(HashMap<String, HashMap<String, usize>>);
 
 impl Numbers {
-    /// The number of a secret: the same for the same one, from 1 for each name.
+    /// The number of a secret: equal secrets have equal numbers, counted from 1 for each name.
     fn of(&mut self, name: &str, secret: &str) -> usize {
         let secret = spelled(secret);
         let known = self.0.entry(name.to_owned()).or_default();
@@ -40,13 +40,13 @@ impl Redactor {
         Ok(Redactor { scanner })
     }
 
-    /// The text without its secrets; `None` if it has none.
+    /// The text with its secrets replaced; `None` if it has none.
     pub(super) fn redacted(&self, text: &str, numbers: &mut Numbers) -> Option<String> {
         self.value(Said::Text, text, numbers, 0)
     }
 
-    /// The same for a key, of which only what a provider's prefix gives away is replaced, by a
-    /// number that is the same in every record.
+    /// Like `redacted`, for a key. Only tokens with a provider's prefix are replaced; the number in
+    /// the placeholder is the same in every record.
     pub(super) fn redacted_key(&self, key: &str) -> Option<String> {
         let findings = self.scanner.tokens(key);
         let number =
@@ -54,7 +54,7 @@ impl Redactor {
         replaced(key, &findings, number)
     }
 
-    /// The same for a string of a document, by what it is there.
+    /// Like `redacted`, for a string in the role `said` of a document.
     fn value(
         &self,
         said: Said<'_>,
@@ -66,7 +66,7 @@ impl Redactor {
             return None;
         }
         let mut changed: Option<String> = None;
-        // What stands beside a placeholder may look different without the secret.
+        // Text next to a placeholder may match another rule once the secret is replaced.
         for _ in 0..ROUNDS_MAX {
             let now = changed.as_deref().unwrap_or(text);
             if depth < NESTED_MAX && may_be_json(now) {
@@ -80,7 +80,7 @@ impl Redactor {
                     }
                     said => self.value(said, text, numbers, depth + 1),
                 };
-                // Each of its strings was looked at until there was nothing more.
+                // `change` already scanned each string until nothing was found.
                 if let Ok(rewritten) = rewrite(now, &mut change) {
                     return rewritten.or(changed);
                 }
@@ -102,7 +102,7 @@ fn placeholder(name: &str, number: &str) -> String {
     [PLACEHOLDER, name, ":", number, "]"].concat()
 }
 
-/// The text with a placeholder for each finding; `None` if there is none.
+/// The text with a placeholder for each finding; `None` if there are no findings.
 fn replaced(
     text: &str,
     findings: &[Finding<'_>],

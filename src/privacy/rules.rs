@@ -1,5 +1,5 @@
-//! The forms of secrets: keys and tokens that begin with a prefix of their provider, as a table.
-//! Those that only their surroundings give away are in `context`.
+//! Table of secret formats: keys and tokens that begin with a prefix of their provider. Secrets
+//! that are recognized only by their context are in `context`.
 
 use super::runs::Class::{self, Alnum, Base64, Dashed, Dotted, Hex, Upper, Word};
 use super::runs::Runs;
@@ -7,21 +7,21 @@ use super::text::{is_no_placeholder, is_random, starts_word};
 use super::{Found, context};
 use Look::{All, One};
 
-/// What a secret that begins with a prefix looks like.
+/// Format of a secret that begins with a prefix.
 pub(super) struct Token {
-    /// What the placeholder says.
+    /// Name in the placeholder.
     pub name: &'static str,
     pub prefix: &'static str,
-    /// What may follow the prefix.
+    /// Bytes that may follow the prefix.
     alphabet: Class,
-    /// How many bytes of it must, and may, follow.
+    /// Minimum and maximum number of bytes after the prefix.
     least: usize,
     most: usize,
-    /// No word begins like it, so that what follows need not look random.
+    /// No word begins with this prefix, so the rest does not have to look random.
     is_sure: bool,
 }
 
-/// The most of a token without a length of its own.
+/// Maximum length of a token that has no fixed length.
 const ANY: usize = 1 << 14;
 
 const fn token(
@@ -41,7 +41,7 @@ const fn token(
     }
 }
 
-/// A token with a prefix that nothing else has.
+/// A token whose prefix is unique.
 const fn sure(
     name: &'static str,
     prefix: &'static str,
@@ -55,9 +55,9 @@ const fn sure(
     }
 }
 
-/// A prefix that begins like another one comes first.
+/// If one prefix begins with another, the longer one comes first.
 pub(super) const TOKENS: &[Token] = &[
-    // Models and what runs them.
+    // Models and the services that run them.
     token("anthropic_key", "sk-ant-", Dashed, 24, ANY),
     token("openrouter_key", "sk-or-v1-", Hex, 40, ANY),
     token("langfuse_key", "sk-lf-", Dashed, 30, 64),
@@ -161,7 +161,7 @@ pub(super) const TOKENS: &[Token] = &[
     token("harness_token", "sat.", Dotted, 68, 68),
     token("octopus_key", "API-", Upper, 26, 26),
     token("infracost_key", "ico-", Alnum, 32, 32),
-    // Talk, mail and money.
+    // Messaging, mail and payment.
     token("slack_token", "xoxe.xox", Dotted, 30, 400),
     sure("slack_token", "xoxa-", Dashed, 20, 400),
     sure("slack_token", "xoxb-", Dashed, 20, 400),
@@ -205,7 +205,7 @@ pub(super) const TOKENS: &[Token] = &[
     token("shippo_token", "shippo_test_", Hex, 40, 40),
     token("duffel_token", "duffel_live_", Base64, 43, 43),
     token("duffel_token", "duffel_test_", Base64, 43, 43),
-    // Work.
+    // Project and work management.
     token("linear_key", "lin_api_", Alnum, 32, 64),
     token("linear_key", "lin_oauth_", Alnum, 40, 80),
     token("notion_token", "secret_", Alnum, 43, 43),
@@ -234,7 +234,7 @@ pub(super) const TOKENS: &[Token] = &[
     token("grafana_token", "glc_", Base64, 40, 400),
     token("newrelic_key", "NRAK-", Alnum, 27, 27),
     token("posthog_key", "phx_", Alnum, 40, 80),
-    // What keeps secrets and networks.
+    // Secret stores and networks.
     sure("vault_token", "hvs.", Dashed, 24, 300),
     token("vault_token", "hvb.", Dashed, 60, 300),
     token("doppler_token", "dp.pt.", Alnum, 40, 50),
@@ -255,15 +255,15 @@ pub(super) const TOKENS: &[Token] = &[
 ];
 
 impl Token {
-    /// Of what the rest of a token is, and how long that is at least.
+    /// Alphabet, minimum and maximum length of the part after the prefix.
     #[cfg(test)]
     pub(super) fn body(&self) -> (Class, usize, usize) {
         (self.alphabet, self.least, self.most)
     }
 
-    /// The token whose prefix is at `at`. A run that is longer than any such token is none.
+    /// The token whose prefix is at `at`. A run longer than `most` is not a token.
     pub(super) fn found(&self, text: &[u8], runs: &Runs<'_>, at: usize) -> Option<Found> {
-        /// More full stops end no token.
+        /// Maximum number of full stops at the end that are not part of the token.
         const STOPS_MAX: usize = 16;
         let body = text.get(at..)?.strip_prefix(self.prefix.as_bytes())?;
         if !starts_word(text, at) {
@@ -271,7 +271,7 @@ impl Token {
         }
         let start = at + self.prefix.len();
         let run = &body[..runs.end(self.alphabet, start) - start];
-        // As Markdown has what it stresses: `__ghp_…__`.
+        // Markdown emphasis: `__ghp_…__`.
         let stress = strokes(text[..at].iter().rev());
         let run = &run[..run.len() - strokes(run.iter().rev()).min(stress)];
         let stops = run.iter().rev().take(STOPS_MAX);
@@ -294,7 +294,7 @@ impl Token {
     }
 }
 
-/// How many `_` come first, as many as mark a word.
+/// Number of leading `_`, up to the number that Markdown emphasis uses.
 fn strokes<'a>(bytes: impl Iterator<Item = &'a u8>) -> usize {
     const MARKS_MAX: usize = 3;
     bytes
@@ -303,18 +303,18 @@ fn strokes<'a>(bytes: impl Iterator<Item = &'a u8>) -> usize {
         .count()
 }
 
-/// What says where secrets are.
+/// The function that locates the secrets.
 #[derive(Clone, Copy)]
 pub(super) enum Look {
     One(fn(&context::Place<'_>) -> Option<Found>),
     All(fn(&context::Place<'_>, &mut Vec<Found>)),
 }
 
-/// A rule for what its surroundings give away.
+/// A rule for secrets that are recognized by their context.
 pub(super) struct Context {
-    /// One of them is in every such text.
+    /// Every text with such a secret contains one of these.
     pub anchors: &'static [&'static str],
-    /// The secrets, given where an anchor is.
+    /// Returns the secrets at an occurrence of an anchor.
     look: Look,
 }
 
@@ -327,9 +327,9 @@ impl Context {
     }
 }
 
-/// Those whose anchor is in one run with 16 bytes and more of a key, as a prefix is.
+/// Rules whose anchor is in the same run as at least 16 bytes of a key, like a prefix.
 pub(super) const RUNS: &[Context] = &[
-    // `{"`, also with a blank or a line break after the bracket.
+    // `{"`, with an optional blank or line break after the brace.
     Context {
         anchors: &["eyJ", "eyA", "ewo", "ew0"],
         look: One(context::jwt),
@@ -359,7 +359,7 @@ pub(super) const RUNS: &[Context] = &[
         anchors: &["7Q~", "8Q~"],
         look: One(context::azure_secret),
     },
-    // The digits of ids, in base64.
+    // The digits of an id, in base64.
     Context {
         anchors: &["MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"],
         look: One(context::discord_token),
@@ -374,8 +374,8 @@ pub(super) const RUNS: &[Context] = &[
     },
 ];
 
-/// Those whose anchor is in a word that stands beside the secret. The search sees their first three
-/// bytes, so these are such as few other words have.
+/// Rules whose anchor is in a word next to the secret. The search sees only the first three bytes
+/// of an anchor, so these should be rare in other words.
 pub(super) const WORDS: &[Context] = &[
     Context {
         anchors: &["PRIVATE KEY"],

@@ -1,9 +1,9 @@
-//! Runs of bytes of a class. Many anchors may stand in one long run: each asks for its end, and
-//! the run is gone through once.
+//! Runs of bytes of one class. A long run may contain many anchors, and each asks for the end of
+//! the run. The run is scanned only once.
 
 use std::cell::{Cell, RefCell};
 
-/// Sorts of bytes.
+/// Byte classes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Class {
     Alnum,
@@ -11,15 +11,15 @@ pub(super) enum Class {
     /// Capital letters and digits.
     Upper,
     Word,
-    /// Those of words, and `-`.
+    /// Word bytes and `-`.
     Dashed,
     Dotted,
     Base64,
-    /// What stands between the `;` of cookies.
+    /// Bytes of a cookie, between the `;`.
     Cookie,
-    /// The values of cookies that are tokens.
+    /// Bytes of a cookie's value that is a token.
     CookieValue,
-    /// The values of assignments that have no quotes.
+    /// Bytes of an unquoted value of an assignment.
     Unquoted,
 }
 
@@ -36,7 +36,7 @@ const CLASSES: [Class; 10] = [
     Class::Unquoted,
 ];
 
-/// A bit for each class that a byte is of.
+/// For each byte, one bit per class.
 const BITS: [u16; 256] = {
     let mut bits = [0; 256];
     let mut byte = 0;
@@ -83,12 +83,12 @@ impl Class {
     }
 }
 
-/// The runs of a text, as far as they were looked at.
+/// The runs of a text that were scanned so far.
 pub(super) struct Runs<'a> {
     text: &'a [u8],
-    /// The long ones of each class, in order.
+    /// The long runs of each class, sorted.
     known: [RefCell<Vec<Run>>; CLASSES.len()],
-    /// How far cookies were looked at.
+    /// Offset up to which cookies were scanned.
     pub cookies_end: Cell<usize>,
 }
 
@@ -99,7 +99,7 @@ struct Run {
 }
 
 impl<'a> Runs<'a> {
-    /// What is shorter is looked at again rather than remembered.
+    /// Minimum length of a cached run. A shorter run is scanned again.
     const LONG_BYTES: usize = 64;
 
     pub(super) fn new(text: &'a [u8]) -> Runs<'a> {
@@ -110,7 +110,7 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Where the run ends that `from` is in: `from` itself if its byte is of another class.
+    /// The end of the run that contains `from`, or `from` if its byte is not of the class.
     pub(super) fn end(&self, class: Class, from: usize) -> usize {
         let end_before = |start: usize, until: usize| {
             let bytes = self.text.get(start..until).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Finds what is to be redacted in a text. A rule is asked only where one of its anchors is.
+//! Finds the ranges of a text that must be redacted. A rule runs only where one of its anchors
+//! occurs.
 
 use regex::Regex;
 
@@ -13,7 +14,7 @@ use super::values::Written;
 use super::{Found, HASH_DIGITS, PLACEHOLDER, PrivacySettings, pii};
 use crate::error::{Error, Result};
 
-/// What is looked for.
+/// The rules that are active.
 #[derive(Debug)]
 pub(super) struct Scanner {
     redact_secrets: bool,
@@ -21,7 +22,7 @@ pub(super) struct Scanner {
     patterns: Vec<(String, Regex)>,
 }
 
-/// Something to redact, by the name that its placeholder has.
+/// A range to redact. `name` is the name in its placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding<'a> {
     pub name: &'a str,
@@ -31,7 +32,7 @@ pub(super) struct Finding<'a> {
 
 impl Scanner {
     /// # Errors
-    /// A pattern of the settings that has no proper name, or is no regular expression.
+    /// A pattern of the settings has an invalid name or is not a valid regular expression.
     pub(super) fn new(settings: &PrivacySettings) -> Result<Scanner> {
         let patterns = settings.patterns.iter().map(|pattern| {
             let name = &pattern.name;
@@ -54,12 +55,12 @@ impl Scanner {
         })
     }
 
-    /// Whether patterns of the settings are looked for, of which nothing is known.
+    /// Whether the settings define patterns. Nothing is known about what those match.
     pub(super) fn has_patterns(&self) -> bool {
         !self.patterns.is_empty()
     }
 
-    /// The shortest text that can hold something.
+    /// Minimum length of a text that can contain a finding.
     pub(super) fn bytes_min(&self) -> usize {
         match (self.has_patterns(), self.redact_pii, self.redact_secrets) {
             (true, ..) => 1,
@@ -69,8 +70,8 @@ impl Scanner {
         }
     }
 
-    /// Whether JSON may hold something in its strings, without decoding them. It may say so
-    /// where there is nothing.
+    /// Whether the strings of a JSON text may contain a finding. They are not decoded. May return a
+    /// false positive.
     pub(super) fn may_find(&self, json: &str) -> bool {
         let text = json.as_bytes();
         let mut found = Vec::new();
@@ -84,8 +85,8 @@ impl Scanner {
             || (self.redact_secrets || self.redact_pii) && is_hidden()
     }
 
-    /// What is to be redacted in a text, in order, without overlaps, as it stands and as it is
-    /// displayed. Of a string of a document, it is given what it is there.
+    /// The ranges of a text to redact, in order and without overlaps. The raw and the displayed
+    /// form are scanned. `said` describes the string's place in its document.
     pub(super) fn findings(&self, said: Said<'_>, text: &str) -> Vec<Finding<'_>> {
         as_displayed(text, |text| self.plain(said, text))
     }
@@ -110,7 +111,7 @@ impl Scanner {
                 pii::member(name, text, &mut found);
             }
         }
-        // Where a rule looks no further, there may be half a character.
+        // A rule may stop in the middle of a character.
         let is_whole = |at: &usize| text.is_char_boundary(*at);
         let found = found.into_iter().map(|found| Finding {
             name: found.name,
@@ -143,7 +144,7 @@ impl Scanner {
         joined(findings.into_iter().filter(is_free).collect())
     }
 
-    /// The keys and tokens with a provider's prefix.
+    /// Keys and tokens with a provider's prefix.
     pub(super) fn tokens(&self, text: &str) -> Vec<Finding<'_>> {
         as_displayed(text, |text| self.plain_tokens(text))
     }
@@ -170,7 +171,7 @@ impl Scanner {
     }
 }
 
-/// What is found in a text as it stands, and in what is displayed for it.
+/// Findings in the raw text and in its displayed form.
 fn as_displayed<'a>(text: &str, find: impl Fn(&str) -> Vec<Finding<'a>>) -> Vec<Finding<'a>> {
     let mut findings = find(text);
     let Some(shown) = displayed(text, View::Apart) else {
@@ -201,7 +202,7 @@ fn as_displayed<'a>(text: &str, find: impl Fn(&str) -> Vec<Finding<'a>>) -> Vec<
         let rest = shown.text.as_bytes();
         let tail = &rest[joint..finding.end];
         let ends = tail.iter().rev().skip_while(|byte| **byte == b'=');
-        // Another name, and what is assigned to it.
+        // Another name and the value assigned to it.
         let has_name = ends.clone().any(|byte| *byte == b'=')
             || matches!(rest.get(finding.end), Some(b'=' | b':'));
         let finding = raw(&shown, finding);
@@ -215,7 +216,8 @@ fn as_displayed<'a>(text: &str, find: impl Fn(&str) -> Vec<Finding<'a>>) -> Vec<
     joined(findings)
 }
 
-/// Findings in order. Those that overlap become one: the first of them names it.
+/// Sorts findings and merges those that overlap. A merged finding takes the name of the one that
+/// comes first in the input.
 fn joined(findings: Vec<Finding<'_>>) -> Vec<Finding<'_>> {
     let mut ordered: Vec<(usize, Finding<'_>)> = findings.into_iter().enumerate().collect();
     ordered.sort_by_key(|(rank, finding)| (finding.start, *rank));
@@ -237,19 +239,19 @@ fn joined(findings: Vec<Finding<'_>>) -> Vec<Finding<'_>> {
     joined.into_iter().map(|(_, finding)| finding).collect()
 }
 
-/// Where placeholders stand already.
+/// Ranges of existing placeholders.
 fn placeholders(text: &[u8]) -> impl Iterator<Item = (usize, usize)> {
     memchr::memmem::find_iter(text, PLACEHOLDER)
         .filter_map(|start| Some((start, start + placeholder_len(&text[start..])?)))
 }
 
-/// Whether something of a text was redacted.
+/// Whether part of a text was redacted.
 pub(crate) fn is_redacted(text: &str) -> bool {
     placeholders(text.as_bytes()).next().is_some()
 }
 
-/// The length of the placeholder that a text begins with, which is of no other form than ours:
-/// what stands in anything like it may be a secret.
+/// Length of the placeholder at the start of a text. Only our exact format counts, because anything
+/// similar may contain a secret.
 pub(super) fn placeholder_len(text: &[u8]) -> Option<usize> {
     let rest = text.strip_prefix(PLACEHOLDER.as_bytes())?;
     let is_of_name = |byte: &&u8| matches!(**byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
@@ -264,10 +266,10 @@ pub(super) fn placeholder_len(text: &[u8]) -> Option<usize> {
     is_placeholder.then(|| text.len() - number.len() + len + 1)
 }
 
-/// Whether an escape that only JSON has stands for a character that hides something, or that an
-/// anchor may have: `\/`, `\b`, `\f`, and those of letters that are not of ASCII.
+/// Whether the JSON contains an escape that only JSON has and that can hide part of a finding or of
+/// an anchor: `\/`, `\b`, `\f`, and escapes of non-ASCII characters.
 fn has_hiding_escape(json: &[u8]) -> bool {
-    // Seen many bytes at a time.
+    // Looks at many bytes at a time.
     let pairs = json.iter().zip(json.iter().skip(1));
     let any = pairs.fold(0, |any, (one, two)| {
         let letter = u8::from(*two == b'/') | u8::from(*two == b'b') | u8::from(*two == b'f');
@@ -277,19 +279,20 @@ fn has_hiding_escape(json: &[u8]) -> bool {
     any != 0
 }
 
-/// Whether a text is one secret from its first byte to its last.
+/// Whether the whole text is one secret.
 #[cfg(feature = "http")]
 pub(crate) fn is_secret(text: &str) -> bool {
     matches!(&*secrets(text.as_bytes(), false), [found] if found.start == 0 && found.end == text.len())
 }
 
-/// The secrets in a text, each rule asked where its anchors are; in raw JSON, the first one.
+/// The secrets in a text. Each rule runs at its anchors. In raw JSON, only the first secret is
+/// returned.
 fn secrets(text: &[u8], is_raw: bool) -> Vec<Found> {
     let mut found = Vec::new();
     let (runs, mut token_at) = (Runs::new(text), None);
     anchors::all(text, &mut |rule, at, after| {
         match rule {
-            // Of several prefixes at a place, the first that fits.
+            // If several prefixes match at one position, the first token that matches wins.
             Rule::Token(_) if token_at == Some(at) => {}
             Rule::Token(token) => {
                 if let Some(token) = token.found(text, &runs, at) {

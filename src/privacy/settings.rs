@@ -1,4 +1,4 @@
-//! What a store's manifest says of privacy. Every process that writes the store obeys it.
+//! The privacy settings in a store's manifest. Every process that writes to the store applies them.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,47 +17,46 @@ words! {
     }
 }
 
-/// What is kept of what agents hand over; in `decklog.json` under `privacy`.
-// Each is a switch of its own.
+/// Privacy settings: which parts of the input are stored; in `decklog.json` under `privacy`.
+// The switches are independent.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PrivacySettings {
-    /// Whether contents, arguments and outcomes are kept. If not, each is replaced by its length
-    /// and its SHA-256; tokens, times and the like stay. Default: true.
+    /// Whether contents, arguments and outcomes are stored. If false, each is replaced by its
+    /// length and its SHA-256; tokens, times and similar fields are kept. Default: true.
     pub store_content: bool,
-    /// Whether the arguments and outcomes of tool calls are kept, where contents are; so are the
-    /// contents of turns and messages of tools, which are outcomes. Error
-    /// messages of calls and the diffs of proposals are contents, and are kept. Default: true.
+    /// Whether arguments and outcomes of tool calls are stored, provided `store_content` is true.
+    /// The contents of turns and messages of tools are outcomes as well. Error messages of calls
+    /// and the diffs of proposals are contents and are stored. Default: true.
     pub store_payloads: bool,
     /// Whether keys, tokens and passwords are replaced by placeholders such as
     /// `[REDACTED:github_token:1]`. Default: true.
     pub redact_secrets: bool,
-    /// The same for e-mail addresses, card numbers, IBANs, phone numbers, social security numbers
-    /// of the US and IP addresses. Default: false.
+    /// Whether e-mail addresses, card numbers, IBANs, phone numbers, US social security numbers and
+    /// IP addresses are replaced by placeholders. Default: false.
     pub redact_pii: bool,
-    /// The same for whatever these patterns match. Default: none.
+    /// Additional patterns. Their matches are replaced by placeholders. Default: none.
     pub patterns: Vec<Pattern>,
-    /// Whether a `user_id` is replaced by its HMAC-SHA-256, under a key that is kept outside the
-    /// store. Default: true.
+    /// Whether a `user_id` is replaced by its HMAC-SHA-256. The key is stored outside the store.
+    /// Default: true.
     pub hash_user_id: bool,
-    /// How many days messages, turns and tool calls are kept, where `retention` says nothing else.
+    /// Retention period of messages, turns and tool calls in days, unless `retention` overrides it.
     /// Default: 90.
     pub retention_days: u32,
-    /// Whether what is past its time is removed by itself, once a day, by a process that writes
-    /// the store. Default: true.
+    /// Whether expired data is removed automatically, once a day, by a process that writes to the
+    /// store. Default: true.
     pub auto_delete: bool,
-    /// Whether the HTTP service asks for a token. Who opens the directory itself, as a library or
-    /// the command line does, is asked for nothing: there the modes of the files decide. Default:
-    /// false.
+    /// Whether the HTTP service requires a token. Direct access to the directory, by the library or
+    /// the command line, requires none; file modes control it. Default: false.
     pub require_auth: bool,
-    /// The roles whose tokens the HTTP service takes, at least one. Default: admin and developer.
+    /// Roles whose tokens the HTTP service accepts, at least one. Default: admin and developer.
     pub allowed_roles: Vec<AccessRole>,
 }
 
 impl PrivacySettings {
-    /// All settings that keep less of a record: any of what is kept now left out, redacted or
-    /// hashed.
+    /// All settings that are stricter than these: at least one more kind of data is omitted,
+    /// redacted or hashed.
     pub(crate) fn stricter(&self) -> impl Iterator<Item = PrivacySettings> {
         const FLAGS: u32 = 5;
         let changed = move |set: u32| {
@@ -70,7 +69,7 @@ impl PrivacySettings {
                 hash_user_id: self.hash_user_id || is_set(4),
                 ..self.clone()
             };
-            // A flag that is strict already makes no other settings.
+            // A flag that is already strict yields no other settings.
             let made = [
                 self.store_content != settings.store_content,
                 self.store_payloads != settings.store_payloads,
@@ -102,10 +101,10 @@ impl Default for PrivacySettings {
     }
 }
 
-/// A pattern of one's own to redact.
+/// A custom pattern to redact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pattern {
-    /// What stands in the placeholder: lower-case letters, digits and underscores.
+    /// The name in the placeholder: lower-case letters, digits and underscores.
     pub name: String,
     /// A regular expression, in the syntax of the `regex` crate.
     pub regex: String,

@@ -1,10 +1,10 @@
-//! What tells a secret from what only looks like one: where a word starts, and whether it is
-//! random.
+//! Distinguishes secrets from text that looks similar: word starts and randomness.
 
 use super::names::words;
 
-/// Whether a word starts at `at`: after nothing, or what is no letter or digit. An escape that is
-/// still in the text (`\n`, `\u000a`, `%20`) and a terminal's colour (`[0m`) are none.
+/// Whether a word starts at `at`: at the start of the text, or after a byte that is not a letter or
+/// digit. The letters of an undecoded escape (`\n`, `\u000a`, `%20`) and of a terminal colour
+/// (`[0m`) do not count as letters before it.
 pub(super) fn starts_word(text: &[u8], at: usize) -> bool {
     let before = &text[..at];
     let Some(last) = before.last() else {
@@ -31,7 +31,7 @@ fn ends_in_escape(before: &[u8]) -> bool {
     simple || percent || unicode || is_colour()
 }
 
-/// Words of texts that stand where a secret goes.
+/// Words that are used in place of a secret.
 const PLACEHOLDERS: &[&str] = &[
     "example",
     "placehold",
@@ -47,16 +47,16 @@ const PLACEHOLDERS: &[&str] = &[
     "not-real",
     "not_real",
 ];
-/// The same, so short that a random text may spell them by chance.
+/// Words used in place of a secret that are so short that random text may contain them.
 const SHORT_PLACEHOLDERS: &[&str] = &[
     "your", "xxxx", "dummy", "****", "....", "todo", "fake", "insert", "sample",
 ];
-/// How much of a text tells what it is: many may stand in a long one.
+/// Number of bytes of a text that are examined. A long text may contain many candidates.
 const LOOKED_AT: usize = 256;
 
-/// Whether a text stands where a secret goes, and is none.
+/// Whether a text is a stand-in for a secret.
 pub(super) fn is_placeholder(text: &[u8]) -> bool {
-    // What is random and long holds any short word by chance, somewhere.
+    // Long random text contains any short word somewhere by chance.
     let lower = lower_start(text);
     let has_short = || {
         let mut short = SHORT_PLACEHOLDERS.iter();
@@ -65,12 +65,13 @@ pub(super) fn is_placeholder(text: &[u8]) -> bool {
     has_placeholder(&lower, 6) || !is_jumbled(text) && has_short()
 }
 
-/// As much of a text as placeholders are looked for in.
+/// The part of a text in which stand-ins are searched, in lower case.
 fn lower_start(text: &[u8]) -> Vec<u8> {
     text[..text.len().min(64)].to_ascii_lowercase()
 }
 
-/// Whether a text has a word that chance does not spell, or as many characters in a row.
+/// Whether a text contains a word that does not occur by chance, or the same character `row` times
+/// in a row.
 fn has_placeholder(lower: &[u8], row: usize) -> bool {
     let mut long = PLACEHOLDERS.iter();
     long.any(|word| memchr::memmem::find(lower, word.as_bytes()).is_some())
@@ -78,7 +79,7 @@ fn has_placeholder(lower: &[u8], row: usize) -> bool {
         || longest_repeat(lower) >= row
 }
 
-/// Whether one of the short words stands by itself, as none does by chance.
+/// Whether a short word is delimited on both sides, which does not occur by chance.
 fn has_short_word(lower: &[u8]) -> bool {
     let is_edge = |byte: Option<&u8>| byte.is_none_or(|byte| !byte.is_ascii_alphanumeric());
     SHORT_PLACEHOLDERS.iter().any(|word| {
@@ -89,7 +90,7 @@ fn has_short_word(lower: &[u8]) -> bool {
     })
 }
 
-/// Whether lower and upper case and digits change as often as in no words of a person.
+/// Whether lower case, upper case and digits alternate more often than in words.
 fn is_jumbled(text: &[u8]) -> bool {
     const BYTES_MIN: usize = 20;
     let text = &text[..text.len().min(LOOKED_AT)];
@@ -98,7 +99,7 @@ fn is_jumbled(text: &[u8]) -> bool {
     text.len() >= BYTES_MIN && changes.count() * 20 > text.len() * 9
 }
 
-/// Whether a token's text is random, as a key is and a name is not: its beginning says.
+/// Whether a token's text is random, as a key is and a name is not. Only its start is examined.
 pub(super) fn is_random(text: &[u8]) -> bool {
     let text = &text[..text.len().min(LOOKED_AT)];
     let has = |class: fn(&u8) -> bool| text.iter().any(class);
@@ -107,9 +108,9 @@ pub(super) fn is_random(text: &[u8]) -> bool {
     is_mixed && is_no_placeholder(text)
 }
 
-/// Whether a text that follows a prefix of tokens may be random. Chance spells a short word in one
-/// of some thousands, so that none counts in what no person wrote, and elsewhere only one that
-/// stands by itself.
+/// Whether the text after a token prefix may be random. Random text contains a short word in one of
+/// several thousand cases. Short words are therefore ignored in text that looks random; elsewhere
+/// they count only if delimited.
 pub(super) fn is_no_placeholder(text: &[u8]) -> bool {
     const LONG_BYTES: usize = 20;
     let text = &text[..text.len().min(LOOKED_AT)];
@@ -120,7 +121,7 @@ pub(super) fn is_no_placeholder(text: &[u8]) -> bool {
         && (is_jumbled(text) || !has_short_word(&lower))
 }
 
-/// How many different bytes there are.
+/// Number of distinct bytes.
 pub(super) fn distinct(text: &[u8]) -> u32 {
     let mut seen = [0u64; 4];
     for byte in text {
@@ -129,7 +130,7 @@ pub(super) fn distinct(text: &[u8]) -> u32 {
     seen.iter().map(|word| word.count_ones()).sum()
 }
 
-/// The longest run like `abcdef` or `123456`.
+/// Length of the longest sequence like `abcdef` or `123456`.
 fn longest_sequence(text: &[u8]) -> usize {
     longest(text, |a, b| {
         a.is_ascii_alphanumeric() && a.checked_add(1) == Some(b)
@@ -153,8 +154,8 @@ fn longest(text: &[u8], goes_on: fn(u8, u8) -> bool) -> usize {
     longest
 }
 
-/// Whether a text is base64 that no path is: with letters of both cases, that change more often than
-/// those of names do.
+/// Whether a text is random base64 and not a path: it has letters of both cases, which alternate
+/// more often than in names.
 pub(super) fn is_base64_at_random(text: &[u8]) -> bool {
     const BYTES_MIN: usize = 32;
     let has = |class: fn(&u8) -> bool| text.iter().any(class);
@@ -174,7 +175,7 @@ pub(super) fn is_uuid(value: &[u8]) -> bool {
         })
 }
 
-/// Ids that are no secrets: UUIDs, ULIDs, those of calls, hashes that say so.
+/// Ids that are not secrets: UUIDs, ULIDs, ids of calls, labelled hashes.
 pub(super) fn is_id(value: &[u8]) -> bool {
     const PREFIXES: [&[u8]; 17] = [
         b"call_",

@@ -1,4 +1,4 @@
-//! Which values are secrets: not code, not ids, not what manuals put for one.
+//! Decides which values are secrets: not code, ids or the examples of manuals.
 
 use super::assignment::is_of_name;
 use super::code::{is_code, is_identifier, is_path_of_code, is_type, is_variable};
@@ -6,23 +6,23 @@ use super::context::is_pair;
 use super::names::{Holds, is_of_word};
 use super::text::{distinct, is_base64_at_random, is_id, is_placeholder, is_uuid};
 
-/// The longest value that is looked at.
+/// Maximum length of a value that is considered.
 pub(super) const VALUE_BYTES_MAX: usize = 1024;
 
-/// How a value stands where it is assigned.
+/// How a value is written where it is assigned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Written {
-    /// In quotes, or as the whole value of a document's member.
+    /// Quoted, or the whole value of a document's member.
     Quoted,
-    /// In quotes, after a comma: of a list of names it may be the next.
+    /// Quoted, after a comma: it may be the next element of a list of names.
     Listed,
-    /// Without, where nothing but text can be: in a file of settings, an address, an option.
+    /// Unquoted, where only text is possible: in a settings file, a URL or an option.
     Literal,
-    /// Without, where it may as well be code or prose.
+    /// Unquoted, where it may also be code or prose.
     Bare,
 }
 
-/// Where in a value the secret is, if it looks like one.
+/// The range of the secret in a value, if the value looks like one.
 pub(super) fn secret_in(holds: Holds, value: &[u8], written: Written) -> Option<(usize, usize)> {
     match holds {
         Holds::Authorization => return credentials(value),
@@ -43,12 +43,12 @@ pub(super) fn secret_in(holds: Holds, value: &[u8], written: Written) -> Option<
             Holds::Password => is_password(value, written),
             _ => is_key(holds, value, written),
         };
-    // A sign that ends a sentence may be the last one of a password.
+    // A trailing `!` may be the last character of a password.
     let signs = rest.iter().take_while(|byte| **byte == b'!').count();
     is_secret.then_some((0, end + signs))
 }
 
-/// Whether a UUID under a name is no id but what the name says: services give such keys.
+/// Whether a UUID under this name is a secret rather than an id. Some services issue UUIDs as keys.
 fn uuid_is_secret(holds: Holds) -> bool {
     matches!(
         holds,
@@ -56,7 +56,7 @@ fn uuid_is_secret(holds: Holds) -> bool {
     )
 }
 
-/// A value without the marks that end a sentence around it.
+/// Length of a value without trailing punctuation.
 fn trimmed(value: &[u8]) -> usize {
     value.len()
         - value
@@ -66,7 +66,7 @@ fn trimmed(value: &[u8]) -> usize {
             .count()
 }
 
-/// The credentials of an `Authorization`, after its scheme.
+/// The credentials of an `Authorization` header, after the scheme.
 fn credentials(value: &[u8]) -> Option<(usize, usize)> {
     let scheme = value.iter().take_while(|byte| is_of_name(**byte)).count();
     let is_scheme = value.get(scheme) == Some(&b' ');
@@ -80,7 +80,7 @@ fn credentials(value: &[u8]) -> Option<(usize, usize)> {
     let has = |class: fn(&u8) -> bool| text.iter().any(class);
     let is_mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
         || len >= 16 && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
-    // The name of a type, or of what holds them.
+    // The name of a type or of a variable.
     let is_name = start == 0 && is_identifier(text);
     let is_secret = len == rest.len()
         && len >= 8
@@ -92,7 +92,7 @@ fn credentials(value: &[u8]) -> Option<(usize, usize)> {
     is_secret.then_some((start, start + len))
 }
 
-/// Whether it is what the writers of manuals put for a password.
+/// Whether the text is an example password as manuals write it.
 pub(super) fn stands_for_password(text: &[u8]) -> bool {
     const WORDS: [&[u8]; 12] = [
         b"password",
@@ -109,7 +109,7 @@ pub(super) fn stands_for_password(text: &[u8]) -> bool {
         b"mypassword",
     ];
     let lower = text.to_ascii_lowercase();
-    // In an address, a password's own brackets are escaped. Placeholders of ours have them, too.
+    // A password's own brackets are escaped in URLs. Our placeholders also have brackets.
     let has_bracket = [b"{}", b"[]", b"()"]
         .iter()
         .any(|[open, close]| text.contains(open) && text.contains(close));
@@ -119,7 +119,7 @@ pub(super) fn stands_for_password(text: &[u8]) -> bool {
     WORDS.contains(&&lower[..]) || is_template || is_placeholder(text)
 }
 
-/// A word with a sign in it, of which is said that it is a password.
+/// A word with a special character that a sentence calls a password.
 pub(super) fn signed_word(value: &[u8]) -> Option<(usize, usize)> {
     const BYTES_MIN: usize = 7;
     let is_sign = |byte: &u8| matches!(byte, b'!' | b'@' | b'#' | b'$' | b'%' | b'^');
@@ -133,7 +133,7 @@ pub(super) fn signed_word(value: &[u8]) -> Option<(usize, usize)> {
     is_word.then_some((0, word.len() + signs))
 }
 
-/// How many bytes of a value are of which sort.
+/// Number of bytes of a value by class.
 struct Mix {
     digits: usize,
     lower: usize,
@@ -163,8 +163,8 @@ fn is_symbol(byte: u8) -> bool {
     )
 }
 
-/// A password: letters with digits or with other signs, and not only a word with a number. Where
-/// nothing but text can be, also what has letters or digits alone.
+/// A password: letters with digits or special characters, and more than a word with a number. Where
+/// only text is possible, letters alone or digits alone also count.
 fn is_password(value: &[u8], written: Written) -> bool {
     const WEAK: [&str; 20] = [
         "password", "pass", "passwd", "pwd", "secret", "token", "test", "admin", "user", "foo",
@@ -192,7 +192,7 @@ fn is_password(value: &[u8], written: Written) -> bool {
     is_alone && is_long && !is_weak && distinct(value) >= 4
 }
 
-/// Letters of a word that no one has for anything but a password, or four words and more.
+/// A word that is used only as a password, or at least four words.
 fn is_phrase(value: &[u8]) -> bool {
     const WORDS_MIN: usize = 4;
     let is_separator = |byte: &u8| matches!(byte, b'-' | b'_' | b'.');
@@ -209,7 +209,7 @@ fn is_phrase(value: &[u8]) -> bool {
         .iter()
         .all(|byte| is_letter(byte) || is_separator(byte));
     let count = parts.clone().count();
-    // What is said to a person begins with a capital letter, and what names a constant has those.
+    // Messages begin with a capital letter, and constants are in capitals.
     let is_said = value[0].is_ascii_uppercase() && value[1..].iter().all(u8::is_ascii_lowercase)
         || value
             .iter()
@@ -217,7 +217,7 @@ fn is_phrase(value: &[u8]) -> bool {
     is_words && !parts.clone().any(is_known) && (count == 1 && !is_said || count >= WORDS_MIN)
 }
 
-/// Words that say what a value is of, rather than what it is.
+/// Words that describe a value and are not one.
 const ORDINARY: &[&str] = &[
     "string",
     "number",
@@ -320,7 +320,7 @@ const ORDINARY: &[&str] = &[
     "managed",
 ];
 
-/// What names of values have in them, and what examples do.
+/// Words that occur in names of values and in examples.
 const NAMES: &[&str] = &[
     "pass",
     "pwd",
@@ -347,7 +347,7 @@ const NAMES: &[&str] = &[
     "null",
 ];
 
-/// A key or a token, which no person made up.
+/// A generated key or token.
 fn is_key(holds: Holds, value: &[u8], written: Written) -> bool {
     let Mix {
         digits,
@@ -357,7 +357,7 @@ fn is_key(holds: Holds, value: &[u8], written: Written) -> bool {
     } = mix(value);
     let is_hex = value.iter().all(u8::is_ascii_hexdigit);
     if is_hex && value.len() >= 32 {
-        // A digest, unless the name says more.
+        // A digest, unless the name denotes a token.
         return holds
             != Holds::Token {
                 is_qualified: false,
@@ -366,7 +366,7 @@ fn is_key(holds: Holds, value: &[u8], written: Written) -> bool {
     }
     let is_quoted = matches!(written, Written::Quoted | Written::Listed);
     let least = if is_quoted { 10 } else { 12 };
-    // `%3D` in an address is no sign of a key.
+    // `%3D` in a URL is not evidence of a key.
     let is_escape = |at: &[u8]| at[0] == b'%' && at[1..].iter().all(u8::is_ascii_hexdigit);
     let signs = symbols - value.windows(3).filter(|at| is_escape(at)).count();
     let is_mixed = digits >= 2 && lower + upper > 0
@@ -379,7 +379,7 @@ fn is_at_random(value: &[u8]) -> bool {
     is_letters_at_random(value) || is_base64_at_random(value)
 }
 
-/// Letters in no order that words have: of both cases, or without vowels among them.
+/// Letters that do not look like words: mixed case, or without vowels.
 fn is_letters_at_random(value: &[u8]) -> bool {
     const BYTES_MIN: usize = 10;
     const CONSONANTS_MIN: usize = 5;
@@ -400,7 +400,7 @@ fn is_letters_at_random(value: &[u8]) -> bool {
             && changes * 3 > value.len()
 }
 
-/// `prod-db-credentials-7`: words that name something, joined.
+/// `prod-db-credentials-7`: joined words that form a name.
 pub(super) fn is_named(value: &[u8]) -> bool {
     let is_word = |part: &&[u8]| {
         part.len() >= 3

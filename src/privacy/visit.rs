@@ -1,4 +1,4 @@
-//! Which fields of a record hold what: texts, payloads, names and keys.
+//! Maps the fields of a record to their treatment: texts, payloads, names and keys.
 
 use std::collections::BTreeMap;
 
@@ -13,26 +13,26 @@ use crate::record::{
     ThoughtRecord, TurnKind, each_type,
 };
 
-/// What stands for content that is not kept.
+/// Start of the text that replaces content that is not stored.
 const WITHHELD: &str = "[CONTENT:len=";
 
-/// One record on its way to the disk.
+/// The redaction of one record before it is written.
 pub(super) struct Visit<'a> {
     privacy: &'a Privacy,
     redactor: &'a Redactor,
     numbers: Numbers,
-    /// Whether a change was found, where that is all that is asked for.
+    /// Set if the visit only checks: whether a change was found.
     found: Option<bool>,
     phase: Phase,
-    /// Whether what the record says is what a tool returned.
+    /// The content of the record was returned by a tool.
     is_of_tool: bool,
-    /// Whether what the record says is made of its error.
+    /// The content of the record is derived from its error.
     leaves_said: bool,
-    /// Whether anything changed that the hash of a thought is over.
+    /// A field changed that is covered by the hash of a thought.
     changed_hashed: bool,
 }
 
-/// Which texts of a record are treated.
+/// The fields that a pass treats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Names,
@@ -53,7 +53,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// One that changes nothing: it only finds out whether a record has to be changed.
+    /// A visit that changes nothing and only checks whether the record must change.
     pub(super) fn look_only(privacy: &'a Privacy, redactor: &'a Redactor) -> Visit<'a> {
         Visit {
             found: Some(false),
@@ -61,12 +61,12 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Whether a record has to be changed.
+    /// Whether the record must change.
     pub(super) fn has_found(&self) -> bool {
         self.found == Some(true)
     }
 
-    /// Names come before texts: who looks for a record by one finds the same number.
+    /// Names come before texts, so that searching for a record by a name yields the same number.
     pub(super) fn record(&mut self, record: &mut Record) -> Result<()> {
         self.is_of_tool = match record {
             Record::Turn(turn) => turn.kind == TurnKind::Tool,
@@ -88,7 +88,8 @@ impl<'a> Visit<'a> {
         Ok(())
     }
 
-    /// A secret at the beginning of the error is found there, and not behind the prefix.
+    /// A secret at the start of the error must be found in the error, not after the prefix of the
+    /// content.
     fn error_message(&mut self, message: &mut ConversationMessage) {
         let error = message.error.as_ref();
         let redacted = error.map(|error| format!("{ERROR_PREFIX}{error}"));
@@ -96,8 +97,8 @@ impl<'a> Visit<'a> {
         self.set(&mut message.content, redacted);
     }
 
-    /// The hash of a thought is over what is stored. One that was given is over something else
-    /// where that is not what was handed over, and a chain with it would be broken.
+    /// The hash of a thought covers its stored form. If redaction changes the thought, a hash given
+    /// by the caller does not match and would break the chain.
     fn check_thought(&self, thought: &ThoughtRecord) -> Result<()> {
         if self.changed_hashed && !thought.hash.is_empty() {
             return Err(Error::invalid(
@@ -107,7 +108,7 @@ impl<'a> Visit<'a> {
         Ok(())
     }
 
-    /// A placeholder would be no such name.
+    /// A placeholder would not be a valid value here.
     fn check_fixed(&self, field: &Field, name: &str) -> Result<()> {
         if self.phase == Phase::Names && self.redactor.redacted_key(name).is_some() {
             let message = format!("{} holds a secret: give another name", field.name);
@@ -116,7 +117,7 @@ impl<'a> Visit<'a> {
         Ok(())
     }
 
-    /// Numbers by name: those of names that become the same add up.
+    /// Counts by name. If redaction makes two names equal, their counts are added.
     fn names_of(&mut self, counts: &mut BTreeMap<String, u64>) {
         for (mut name, count) in std::mem::take(counts) {
             self.redact_name(&mut name);
@@ -125,7 +126,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Sets what a field is to say instead, if that is something else; returns whether it is.
+    /// Replaces a field if there is a new value. Returns whether it changed.
     fn set(&mut self, field: &mut String, changed: Option<String>) -> bool {
         let is_changed = changed.is_some();
         match (&mut self.found, changed) {
@@ -145,20 +146,20 @@ impl<'a> Visit<'a> {
         Ok(())
     }
 
-    /// A name of limited length.
+    /// Redacts a name, which has a maximum length.
     fn redact_name(&mut self, name: &mut String) {
         let redacted = self.redactor.redacted(name, &mut self.numbers);
         self.set_name(name, redacted);
     }
 
-    /// A placeholder may be longer than what it stands for.
+    /// A placeholder may be longer than the text it replaces.
     fn set_name(&mut self, name: &mut String, redacted: Option<String>) -> bool {
         let is_short = |redacted: &String| redacted.len() <= NAME_BYTES_MAX;
         let changed = redacted.map(|it| if is_short(&it) { it } else { summary(name) });
         self.set(name, changed)
     }
 
-    /// What was said, done or went wrong.
+    /// The text of what was said or done, or of an error.
     fn withhold_or_redact(&mut self, content: &mut String, is_kept: bool) {
         let changed = if is_kept {
             self.redactor.redacted(content, &mut self.numbers)
@@ -179,13 +180,13 @@ impl<'a> Visit<'a> {
     }
 }
 
-/// Whether the content of a message is its error, behind its prefix.
+/// Whether the content of a message is the error prefix and the message's error.
 fn says_error(message: &ConversationMessage) -> bool {
     let said = message.content.strip_prefix(ERROR_PREFIX);
     said.is_some() && said == message.error.as_deref() && message.role != Role::Tool
 }
 
-/// Methods that treat a text of their class in its phase.
+/// Methods that treat a text of their class in their phase.
 macro_rules! texts {
     ($($method:ident: $type:ty, $phase:ident => $treat:expr;)+) => {
         $(fn $method(&mut self, _: &'static Field, value: &mut impl Maybe<$type>) -> Result<()> {
@@ -221,7 +222,7 @@ impl FieldVisitor for Visit<'_> {
                 visit.redact_content(text);
             }
         };
-        // Metrics and names, and whatever else a gateway puts beside them.
+        // Metrics, names and other data from a gateway.
         metadata: String, Contents => |visit, metadata| {
             visit.withhold_or_redact(metadata, true);
             if !visit.privacy.settings.store_content {
@@ -231,14 +232,14 @@ impl FieldVisitor for Visit<'_> {
         };
     }
 
-    /// What is found by it must stay so.
+    /// Records are looked up by this id, so its replacement is the same in every record.
     fn text_id(&mut self, field: &'static Field, value: &mut impl Maybe<String>) -> Result<()> {
         if self.phase == Phase::Names
             && let Some(id) = value.given_mut()
         {
             let redacted = self.redactor.redacted_key(id);
             let is_changed = self.set_name(id, redacted);
-            // Who it is from is not hashed.
+            // An id in the body, such as the agent's, is not covered by the hash.
             self.changed_hashed |= is_changed && field.place != Place::Body;
         }
         Ok(())
@@ -262,7 +263,7 @@ impl FieldVisitor for Visit<'_> {
     }
 }
 
-/// What stands for content that is not kept; `None` if the text is such a thing itself.
+/// The replacement for content that is not stored; `None` if the text already is one.
 fn withheld(content: &str) -> Option<String> {
     let is_withheld = || {
         let rest = content.strip_prefix(WITHHELD)?.strip_suffix(']')?;
@@ -274,10 +275,11 @@ fn withheld(content: &str) -> Option<String> {
     is_withheld().is_none().then(|| summary(content))
 }
 
-/// Names in [`InferenceMetadata`](crate::InferenceMetadata), which are kept where contents are not.
+/// Names in [`InferenceMetadata`](crate::InferenceMetadata) that are stored even if content is not.
 const METADATA_NAMES: [&str; 3] = ["config", "orchestration_mode", "models_used"];
 
-/// Metadata with its numbers and names; every other text in it is not kept. `None` if there is none.
+/// Metadata reduced to its numbers and names; all other texts are replaced. `None` if there are
+/// none.
 fn without_texts(metadata: &str) -> Option<String> {
     fn withhold(value: &mut Value) -> bool {
         match value {
@@ -307,7 +309,7 @@ fn without_texts(metadata: &str) -> Option<String> {
     is_changed.then(|| Value::Object(members).to_string())
 }
 
-/// The length of a text in bytes and its hash.
+/// The length in bytes and the hash of a text.
 fn summary(text: &str) -> String {
     format!("{WITHHELD}{},sha256={}]", text.len(), sha256(text))
 }

@@ -1,4 +1,4 @@
-//! Tool calls: what was asked for and what came of it.
+//! Tool calls: requests and outcomes.
 
 use std::borrow::Cow;
 
@@ -34,7 +34,7 @@ words! {
 }
 
 impl CallStatus {
-    /// Where a call with this outcome stands.
+    /// The status of a call with this outcome.
     pub fn of(done: Option<&ToolCallDone>) -> CallStatus {
         match done.map(|done| done.status) {
             None => CallStatus::Requested,
@@ -74,8 +74,8 @@ record! {
 }
 
 impl ToolCallReq {
-    /// A call of a turn, requested now. Its `request_id` is the turn's id, unless it is set. Its
-    /// arguments, or their hash, are still to be set.
+    /// A call of a turn, requested now. Its `request_id` is the turn's id. The caller sets the
+    /// arguments or their hash.
     ///
     /// ```
     /// use decklog::{Store, ToolCallDone, ToolCallReq, ToolStatus};
@@ -126,7 +126,7 @@ impl ToolCallReq {
         Ok(())
     }
 
-    /// Checks the hash of a checked request against the arguments, if it has them whole.
+    /// Checks the hash of a validated request against its arguments, if it has them in full.
     pub(crate) fn check_hash(&self) -> Result<()> {
         let Some(arguments) = &self.arguments_json else {
             return Ok(());
@@ -168,10 +168,12 @@ record! {
 }
 
 impl ToolCallDone {
-    /// A `latency_ms` that the log counts, from the call's start to its end. Never read back.
+    /// A `latency_ms` that the log computes from the start and the end of the call. Never returned
+    /// when reading.
     pub const LATENCY_UNKNOWN: i64 = i64::MIN;
 
-    /// An outcome of now. The log counts its latency from the request, unless it is set.
+    /// An outcome with the current time. The log computes its latency from the request unless it is
+    /// set.
     ///
     /// ```
     /// use decklog::{ToolCallDone, ToolStatus};
@@ -217,7 +219,7 @@ impl ToolCallDone {
     }
 }
 
-/// A tool call with its outcome, if there is one yet.
+/// A tool call and its outcome, if it has one yet.
 pub type ToolCall = (ToolCallReq, Option<ToolCallDone>);
 
 /// A tool call that stands, with its outcome, as one JSON object with the field names of the
@@ -245,7 +247,7 @@ pub type ToolCall = (ToolCallReq, Option<ToolCallDone>);
 /// assert_eq!(json["arguments_json"]["path"], "a.rs");
 /// assert_eq!(json["status"], "requested");
 /// ```
-// `call_id` is what the files call it.
+// `call_id` is the name in the files.
 #[allow(clippy::struct_field_names)]
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]

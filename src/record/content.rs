@@ -1,14 +1,14 @@
-//! The content of a message as clients give it: a text, or an array of blocks.
+//! The content of a message in the formats that clients send: a text, or an array of blocks.
 
 use serde::Deserialize;
 
-/// What a client gives as the content of a message.
+/// The parsed content of a client's message.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     pub(crate) text: String,
-    /// What the model thought, of blocks of the type `thinking`.
+    /// The model's reasoning, from blocks of the type `thinking`.
     pub(crate) reasoning: Option<String>,
-    /// The text is an array of blocks, of which one is no text.
+    /// The text is an array of blocks that contains a block other than text.
     pub(crate) is_json: bool,
 }
 
@@ -21,8 +21,8 @@ struct Block {
 }
 
 impl Content {
-    /// Reads a JSON string, or an array of blocks. The texts of blocks are joined by an empty line,
-    /// as is what the model thought. An array with other blocks, such as images, is kept as it is.
+    /// Reads a JSON string or an array of blocks. The texts of blocks are joined by an empty line,
+    /// and so is the reasoning. An array with other blocks, such as images, is kept unchanged.
     pub(crate) fn from_json(json: &str) -> serde_json::Result<Content> {
         if !json.starts_with('[') {
             let text = serde_json::from_str(json)?;

@@ -1,4 +1,4 @@
-//! Conversations, as an LLM gateway or an editor holds them.
+//! Conversations of an LLM gateway or an editor.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use super::timestamp::Timestamp;
 use super::words::words;
 use crate::error::{Error, Result};
 
-/// Where a conversation is held: one of four, or another short name.
+/// The client that holds a conversation: one of four, or another short name.
 ///
 /// ```
 /// use decklog::Client;
@@ -42,7 +42,7 @@ pub struct ClientName {
 }
 
 impl ClientName {
-    /// The longest name.
+    /// Maximum length of a name, in bytes.
     pub const BYTES_MAX: usize = 32;
 
     fn new(name: &str) -> Option<ClientName> {
@@ -70,10 +70,10 @@ impl fmt::Debug for ClientName {
 }
 
 impl Client {
-    /// Those that have a word of their own.
+    /// The clients with a fixed name.
     pub const ALL: &'static [Client] = &[Client::Vscode, Client::Web, Client::Api, Client::Cli];
 
-    /// The word that the files use.
+    /// The name in the files.
     pub fn as_str(&self) -> &str {
         match self {
             Client::Vscode => "vscode",
@@ -190,7 +190,7 @@ record! {
 }
 
 impl Conversation {
-    /// An active conversation that begins now.
+    /// An active conversation that starts now.
     pub fn new(id: Uuid, client: Client) -> Conversation {
         let now = Timestamp::now();
         Conversation {

@@ -1,9 +1,9 @@
-//! The declaration of a type of record: each field once, with its class.
+//! Declares a record type. Each field is declared once, with its class.
 //!
-//! From it come the struct with its serde attributes, what writes and reads a line of it, the
-//! checks and limits of each field, what privacy settings do to it, and the table of fields that
-//! schemas and documentation are made of. A text must have one of the classes of texts, each of
-//! which says what privacy settings do to it.
+//! The declaration generates the struct with its serde attributes, the code that writes and reads
+//! its line, the checks and limits of each field, its treatment by the privacy settings, and the
+//! table of fields from which schemas and documentation are generated. A text field must have one
+//! of the text classes. Each text class determines how the privacy settings treat the field.
 
 use std::collections::BTreeMap;
 
@@ -16,24 +16,24 @@ use crate::error::Result;
 #[derive(Debug)]
 pub(crate) struct Field {
     pub name: &'static str,
-    /// The name as it stands in a line, from the comma before it to its colon.
+    /// The name as it is written in a line, from the preceding comma to the colon.
     pub member: &'static str,
     pub class: Class,
     pub place: Place,
 }
 
-/// What is known of a field beside what reading and writing it takes.
+/// The data of a field that reading and writing do not need.
 #[derive(Debug)]
 pub(crate) struct Detail {
-    /// Its documentation, line by line.
+    /// Its documentation, one element per line.
     pub doc: &'static [&'static str],
     /// Whether its type is an `Option`.
     pub is_optional: bool,
-    /// What it is where who gives the record leaves it out, though a record has it.
+    /// The default if the input omits the field, although the record requires it.
     pub default: Option<&'static str>,
-    /// The words that it may be, if they are few.
+    /// The allowed words, if the field is an enumeration.
     pub words: &'static [&'static str],
-    /// Reads JSON that is one of them, or stands for one.
+    /// Checks that JSON is one of these words or an alias of one.
     pub check_word: Option<fn(&str) -> serde_json::Result<()>>,
 }
 
@@ -42,20 +42,20 @@ pub(crate) const fn is_option(name: &str) -> bool {
     matches!(name.as_bytes(), [b'O', b'p', b't', b'i', b'o', b'n', ..])
 }
 
-/// Where a field stands in a line.
+/// The position of a field in a line.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
-    /// In the record's key.
+    /// Part of the record's key.
     Key,
-    /// Among the fields that records are found by.
+    /// Among the fields by which records are looked up.
     Lookup,
-    /// After those.
+    /// After the lookup fields.
     Body,
-    /// Only in lines of other ops of the kind.
+    /// Only in lines with another op of the same kind.
     OtherOps,
-    /// In no line: it follows from other lines.
+    /// In no line: it is derived from other lines.
     Derived,
 }
 
@@ -64,7 +64,7 @@ pub(crate) trait Maybe<T>: Sized {
     const IS_OPTIONAL: bool;
     fn given(&self) -> Option<&T>;
     fn given_mut(&mut self) -> Option<&mut T>;
-    /// `None` if the value is required and missing.
+    /// Returns `None` if the value is required and missing.
     fn of(value: Option<T>) -> Option<Self>;
 }
 
@@ -108,7 +108,7 @@ impl<T> Maybe<T> for Option<T> {
     }
 }
 
-/// Stands for the value of a field that is read and not kept.
+/// Stands for the value of a field that is parsed and discarded.
 pub(crate) struct Passed<M>(std::marker::PhantomData<M>);
 
 macro_rules! passed {
@@ -136,36 +136,36 @@ macro_rules! passed {
 passed!(T, false);
 passed!(Option<T>, true);
 
-/// A word of a list.
+/// An enumeration that is written as a word.
 pub(crate) trait Word: Clone + std::str::FromStr + serde::de::DeserializeOwned {
-    /// All that there are.
+    /// All words.
     const WORDS: &'static [&'static str];
 
     fn word(&self) -> &str;
 }
 
-/// The classes, with the method of each in the three traits and the type of its values. One that
-/// is stored as another one has that one's method unless it has its own. Those of texts have to be
-/// treated by whoever visits fields for the sake of privacy.
+/// The classes, each with its method in the three traits and its value type. A class after `=>` is
+/// stored like another class and uses that class's method unless it has its own. Visitors must
+/// implement the methods of text classes, because the privacy settings depend on them.
 macro_rules! classes {
     ($($(#[doc = $doc:literal])+ $class:ident $method:ident: $type:ty $(=> $wire:ident)? $(, $private:ident)?;)+) => {
-        /// What a field holds.
+        /// The class of a field's values.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
         #[serde(rename_all = "snake_case")]
         #[non_exhaustive]
         pub enum Class {
             $($(#[doc = $doc])+ $class,)+
-            /// One of a few words.
+            /// One word of an enumeration.
             Word,
-            /// One of a few words, which the line's op says.
+            /// One word of an enumeration, given by the op of the line.
             Op,
-            /// The line's time.
+            /// The time of the line.
             At,
-            /// What the line has from another one of the same key.
+            /// A field copied from another line with the same key.
             Repeated,
         }
 
-        // Each by the name of its method, as declarations write it.
+        // Constants with the names of the methods, for use in declarations.
         #[allow(non_upper_case_globals)]
         impl Class {
             $(pub(crate) const $method: Class = Class::$class;)+
@@ -175,8 +175,8 @@ macro_rules! classes {
             pub(crate) const repeated: Class = Class::Repeated;
         }
 
-        /// Takes the fields of a record in the order of its line. What it has no method for, it
-        /// passes over.
+        /// Receives the fields of a record in the order of its line. Fields without an overridden
+        /// method are ignored.
         pub(crate) trait FieldWriter {
             fn text(&mut self, _: &'static Field, _: &impl Maybe<String>) -> Result<()> {
                 Ok(())
@@ -185,23 +185,23 @@ macro_rules! classes {
             fn word<W: Word>(&mut self, _: &'static Field, _: &impl Maybe<W>) -> Result<()> {
                 Ok(())
             }
-            /// A field that the line repeats from another record of the same key.
+            /// A field copied from another record with the same key.
             fn repeated(&mut self, _: &'static Field) -> Result<()> {
                 Ok(())
             }
         }
 
-        /// Gives the fields of a record in the order of its line.
+        /// Supplies the fields of a record in the order of its line.
         pub(crate) trait FieldReader {
             type Error;
-            /// Whether it reads fields that belong to lines of other ops.
+            /// Whether it also reads fields that belong to lines with other ops.
             const READS_OTHER_OPS: bool;
             fn text<M: Maybe<String>>(&mut self, field: &'static Field) -> Result<M, Self::Error>;
             $(classes! { @read $method: $type $(, $wire)? })+
             fn word<W: Word, M: Maybe<W>>(&mut self, field: &'static Field) -> Result<M, Self::Error>;
-            /// The word that the line's op is.
+            /// The word given by the op of the line.
             fn op<W: Word>(&mut self, field: &'static Field) -> Result<W, Self::Error>;
-            /// The line's time; [`NO_TIME`] if it has none.
+            /// The time of the line; [`NO_TIME`] if it has none.
             fn at(&mut self, field: &'static Field) -> Result<i64, Self::Error>;
             fn has(&self, field: &'static Field) -> bool;
             fn missing(&self, name: &str) -> Self::Error;
@@ -210,7 +210,7 @@ macro_rules! classes {
             }
         }
 
-        /// Looks at the fields of a record, and may change texts.
+        /// Visits the fields of a record and may change texts.
         pub(crate) trait FieldVisitor {
             $(classes! { @visit $method: $type $(, $private)? })+
             fn word<W: Word>(&mut self, _: &'static Field, _: &mut impl Maybe<W>) -> Result<()> {
@@ -259,88 +259,88 @@ macro_rules! classes {
 classes! {
     /// A UUID.
     Uuid uuid: Uuid;
-    /// An id that is a text: not empty, and limited as a name is. A secret in it is replaced so
-    /// that it is found all the same.
+    /// A text id: not empty, with the maximum length of a name. A secret in it is replaced in a way
+    /// that keeps it searchable.
     TextId text_id: String => text, private;
     /// A name of at most [`NAME_BYTES_MAX`](super::NAME_BYTES_MAX) bytes, without secrets.
     Name name: String => text, private;
-    /// Names.
+    /// A list of names.
     Names names: Vec<String>, private;
-    /// Who it is: hashed unless the settings say otherwise.
+    /// A user id. It is hashed unless disabled in the settings.
     User user: String => text, private;
-    /// A dotted name. One that holds a secret is refused.
+    /// A dotted name. A name that contains a secret is rejected.
     DottedName dotted_name: String => text, private;
-    /// A short name. One that holds a secret is refused.
+    /// A short name. A name that contains a secret is rejected.
     Client client: Client, private;
     /// 64 hex digits.
     Hash hash: String => text;
-    /// A text without secrets, which is kept where contents are not.
+    /// A text without secrets. It is stored even if content is not.
     Label label: String => text, private;
     /// A content of at most [`NAME_BYTES_MAX`](super::NAME_BYTES_MAX) bytes.
     Title title: String => text, private;
-    /// What was said or went wrong.
+    /// The text of a message or of an error.
     Content content: String => text, private;
-    /// What was said, or a tool returned, as another field says.
+    /// The text of a message or the output of a tool, depending on another field.
     Said said: String => content, private;
-    /// What a tool returned, as a text.
+    /// The output of a tool, as text.
     Output output: String => text, private;
-    /// The arguments or the outcome of a tool: JSON, or a text.
+    /// The arguments or the outcome of a tool: JSON or text.
     Arguments arguments: String => payload, private;
-    /// JSON, or a text.
+    /// JSON or text.
     Payload payload: String, private;
     /// Metrics and names as JSON. Other texts in it are content.
     Metadata metadata: String => payload, private;
-    /// A number that the log gives, from 1; 0 asks for it.
+    /// A number assigned by the log, from 1. 0 requests the assignment.
     Id id: i64 => int;
-    /// A place, from 0.
+    /// A position, from 0.
     Sequence sequence: i64 => int;
     /// A number.
     Int int: i64;
-    /// A number from 0.
+    /// A non-negative integer.
     Count count: i64 => int;
-    /// Milliseconds from 0, which the log counts where they are not known.
+    /// Milliseconds from 0. The log computes the value if it is unknown.
     Elapsed elapsed: i64 => int;
     /// A number from 0 to 1.
     Fraction fraction: f64;
-    /// A number from 0, such as an amount of money in the currency's major unit.
+    /// A non-negative number, such as an amount of money in the major unit of the currency.
     Amount amount: f64 => fraction;
-    /// Yes or no.
+    /// A boolean.
     Flag flag: bool;
-    /// RFC 3339.
+    /// An RFC 3339 time.
     Instant instant: Timestamp;
-    /// RFC 3339: the record's own time.
+    /// An RFC 3339 time: the record's own time.
     OwnInstant own_instant: Timestamp => instant;
     /// Epoch milliseconds.
     Millis millis: i64 => int;
     /// Epoch milliseconds: the record's own time.
     OwnMillis own_millis: i64 => int;
-    /// Epoch milliseconds: the record's own time. The op says whether it is valid.
+    /// Epoch milliseconds: the record's own time. The op of the line determines its validity.
     Validity validity: Validity;
     /// A UTC day.
     Day day: Day;
-    /// A number of 64 bits from 0.
+    /// An unsigned 64-bit integer.
     Sum sum: u64;
-    /// The same, left out where it is 0.
+    /// Like `Sum`, omitted if it is 0.
     SumIfAny sum_if_any: u64;
     /// A quantile sketch.
     Sketch sketch: Sketch;
-    /// Numbers by name.
+    /// Counts by name.
     Counts counts: BTreeMap<String, u64>, private;
-    /// What messages add up to, left out where it is nothing.
+    /// Sums over messages, omitted if all are zero.
     Sums sums: MessageSums, private;
-    /// A set of ids, left out where it is empty.
+    /// A set of ids, omitted if it is empty.
     Hashes hashes: IdHashes;
 }
 
-/// Maximum number of fields that a type of record is found by.
+/// Maximum number of lookup fields of a record type.
 pub(crate) const LOOKUPS_MAX: usize = 6;
 
-/// The values of a record's key, and of the fields that it is found by.
+/// The values of a record's key and of its lookup fields.
 #[derive(Debug, Clone)]
 pub(crate) struct Found<'a> {
-    /// Unused ones are empty.
+    /// Unused values are empty.
     pub key: [Value<'a>; 2],
-    /// In the order of their declaration.
+    /// In order of declaration.
     pub lookups: [Option<Value<'a>>; LOOKUPS_MAX],
 }
 
@@ -351,24 +351,24 @@ impl Found<'_> {
     };
 }
 
-/// A part of a key, or what a record is found by.
+/// A part of a key, or a lookup value.
 #[derive(Debug, Clone)]
 pub(crate) enum Value<'a> {
     /// UTF-8.
     Text(&'a [u8]),
-    /// A text whose line has escapes.
+    /// A text whose JSON contains escapes, decoded.
     Unescaped(String),
     Uuid(Uuid),
     Integer(i64),
 }
 
 impl Value<'_> {
-    /// The longest of those that are no text yet.
+    /// Maximum length of the text of a value that is not a text.
     pub(crate) const BYTES: usize = 36;
 
     pub(crate) const EMPTY: Value<'static> = Value::Text(b"");
 
-    /// The value as a line has it, in UTF-8; `buffer` holds it if it is no text yet.
+    /// The value as UTF-8, as in a line. `buffer` holds the text of a value that is not a text.
     pub(crate) fn text<'b>(&'b self, buffer: &'b mut [u8; Value::BYTES]) -> &'b [u8] {
         match self {
             Value::Text(text) => text,
@@ -385,7 +385,7 @@ impl Value<'_> {
         }
     }
 
-    /// The number that it is or says.
+    /// The integer value, or the integer that the text represents.
     pub(crate) fn integer(&self) -> Option<i64> {
         match self {
             Value::Text(text) => std::str::from_utf8(text).ok()?.parse().ok(),
@@ -396,7 +396,7 @@ impl Value<'_> {
     }
 }
 
-/// The type of a field that a record is found by.
+/// The type of a lookup field.
 pub(crate) trait Lookup {
     fn lookup(&self) -> Option<Value<'_>>;
 }
@@ -428,43 +428,44 @@ impl<T: Lookup> Lookup for Option<T> {
     }
 }
 
-/// Gives the values of the fields that a line is found by, which are the first that it has.
+/// Supplies the key and lookup values of a line. These are the first fields of the line.
 pub(crate) trait LookupReader<'a> {
-    /// `None` if it is not there.
+    /// Returns `None` if the field is missing.
     fn key(&mut self, field: &'static Field) -> Option<Value<'a>>;
     fn lookup(&mut self, field: &'static Field) -> Option<Value<'a>>;
 }
 
-/// Stands for a time that is not known.
+/// The value of an unknown time.
 pub(crate) const NO_TIME: i64 = i64::MIN;
 
-/// A type of record whose fields are declared.
+/// A record type with declared fields.
 pub(crate) trait Fields: Sized {
-    /// Every field in the order of its line; then those that stand in none of it.
+    /// All fields in the order of the line, then those that no line has.
     const FIELDS: &'static [Field];
-    /// Of each of them.
+    /// The details of each field, in the same order.
     const DETAILS: &'static [Detail];
 
     fn write<W: FieldWriter>(&self, writer: &mut W) -> Result<()>;
 
     fn read<R: FieldReader>(reader: &mut R) -> Result<Self, R::Error>;
 
-    /// Reads all fields, and makes nothing of them.
+    /// Parses all fields without building a record.
     fn pass<R: FieldReader>(reader: &mut R) -> Result<(), R::Error>;
 
     fn visit<V: FieldVisitor>(&mut self, visitor: &mut V) -> Result<()>;
 
-    /// What it is found by.
+    /// The key and lookup values.
     fn found(&self) -> Found<'_>;
 
-    /// What its line is found by; `None` if the line has no key.
+    /// The key and lookup values of a line; `None` if the line has no key.
     fn read_found<'a>(line: &mut impl LookupReader<'a>) -> Option<Found<'a>>;
 }
 
-/// Declares a type of record: see [`crate::record::declare`]. A field is written as
-/// `[class, flags; repeated] name as "name in JSON": Type`. Flags: `key` and `lookup` say where it
-/// stands; `= "what"` after the type says what it is where input leaves it out; `null` shows it as null where it is none; `default` lets JSON leave it out, and `filled` all JSON but a line; `later` is a
-/// field of later lines, `derived` one of none.
+/// Declares a record type: see [`crate::record::declare`]. The syntax of a field is `[class, flags;
+/// repeated] name as "name in JSON": Type`. Flags: `key` and `lookup` set its position; `=
+/// "default"` after the type sets the default for input; `null` writes a missing value as null;
+/// `default` makes the field optional in all JSON, `filled` in all JSON except lines; `later` marks
+/// a field of later lines, `derived` a field of no line.
 macro_rules! record {
     ($(#[$meta:meta])* pub struct $record:ident { $($fields:tt)+ }) => {
         record! { @struct [$(#[$meta])* pub struct $record] {} $($fields)+ }

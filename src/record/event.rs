@@ -1,50 +1,50 @@
-//! Events: what a supervisor and its agents did, each under the one that it belongs to.
+//! Events: the actions of a supervisor and its agents, each below its parent event.
 
 use super::declare::record;
 use crate::error::{Error, Result};
 
-/// The types of events that are known by name. Any other dotted name is allowed.
+/// Known event types. Any other dotted name is also allowed.
 ///
-/// Those that end in `.started` begin something, which the same name in `.completed` or `.failed`
-/// ends; [`Store::event_tree`](crate::Store::event_tree) tells how, and how long it took.
-/// `worker.exited` ends the process of the worker: the one with its `pid`, or else the first under
-/// the same supervisor that runs. What is open under that ends with it. All others, such as
-/// `worker.spawned`, are moments.
+/// A type that ends in `.started` opens a span; the same name with `.completed` or `.failed` closes
+/// it. [`Store::event_tree`](crate::Store::event_tree) reports its result and duration.
+/// `worker.exited` closes the worker's process: the one with its `pid`, otherwise the first running
+/// one under the same supervisor. All open spans below it are closed with it. All other types, such
+/// as `worker.spawned`, have no duration.
 pub mod event_type {
-    /// A supervisor or worker began.
+    /// A supervisor or worker started.
     pub const PROCESS_STARTED: &str = "process.started";
     /// A supervisor started a worker.
     pub const WORKER_SPAWNED: &str = "worker.spawned";
     /// A worker ended.
     pub const WORKER_EXITED: &str = "worker.exited";
-    /// A revision of the code is good.
+    /// A revision of the code was promoted to known good.
     pub const REVISION_PROMOTED: &str = "revision.promoted";
-    /// Workers die as soon as they begin.
+    /// Workers exit right after they start.
     pub const CRASH_LOOP_DETECTED: &str = "crash_loop.detected";
-    /// The supervisor went back to the good revision.
+    /// The supervisor rolled back to the known good revision.
     pub const ROLLBACK_ATTEMPTED: &str = "rollback.attempted";
-    /// An agent's run began.
+    /// An agent's run started.
     pub const AGENT_STARTED: &str = "agent.started";
-    /// An agent's run ended well.
+    /// An agent's run completed.
     pub const AGENT_COMPLETED: &str = "agent.completed";
     /// An agent's run failed.
     pub const AGENT_FAILED: &str = "agent.failed";
-    /// A turn of a run began.
+    /// A turn of a run started.
     pub const TURN_STARTED: &str = "turn.started";
-    /// A turn ended.
+    /// A turn completed.
     pub const TURN_COMPLETED: &str = "turn.completed";
     /// A tool was called.
     pub const TOOL_CALL_STARTED: &str = "tool_call.started";
-    /// A tool returned.
+    /// A tool call completed.
     pub const TOOL_CALL_COMPLETED: &str = "tool_call.completed";
-    /// A tool failed.
+    /// A tool call failed.
     pub const TOOL_CALL_FAILED: &str = "tool_call.failed";
-    /// A model answered.
+    /// A model completed an answer.
     pub const LLM_CALL_COMPLETED: &str = "llm_call.completed";
-    /// An answer went out.
+    /// A reply was sent.
     pub const REPLY_SENT: &str = "reply.sent";
 
-    /// All of them.
+    /// All known types.
     pub const ALL: [&str; 16] = [
         PROCESS_STARTED,
         WORKER_SPAWNED,
@@ -84,7 +84,7 @@ record! {
 }
 
 impl Event {
-    /// An event of now that takes the next id.
+    /// An event with the current time. The log assigns the next id.
     pub fn new(parent_id: Option<i64>, event_type: impl Into<String>) -> Event {
         Event {
             id: 0,
@@ -107,7 +107,7 @@ impl Event {
     }
 }
 
-/// Words of letters, digits, `-` and `_`, at least two, with dots between them.
+/// Whether a name has at least two parts of letters, digits, `-` and `_`, separated by dots.
 fn is_dotted(name: &str) -> bool {
     let (mut has_dot, mut before) = (false, b'.');
     for byte in name.bytes() {

@@ -1,20 +1,20 @@
-//! JSON's grammar in one pass, without decoding: whether bytes are surely JSON. What it is not
-//! sure of is left to the parser, which says why.
+//! Validates JSON in one pass without decoding. Returns a result only if the bytes are certainly
+//! valid JSON. All other input is left to the full parser, which reports reasons.
 
 use super::JSON_DEPTH_MAX;
 use super::strings::plain_len;
 
-/// A JSON object or array that bytes start with.
+/// A JSON object or array at the start of some bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Container {
     pub len: usize,
-    /// Between its tokens; within strings none may stand.
+    /// Whether there is a line break between tokens. Strings cannot contain one.
     pub has_line_break: bool,
 }
 
-/// The object or array that `json` starts with, if it surely is one: nested less than
-/// [`JSON_DEPTH_MAX`] deep, without lone surrogates, its numbers within an `f64`. That `json` is
-/// UTF-8 is not checked.
+/// The object or array at the start of `json`, if it is certainly valid: nested less than
+/// [`JSON_DEPTH_MAX`] deep, without lone surrogates, with numbers in the range of `f64`. Does not
+/// check that `json` is UTF-8.
 pub(crate) fn container(json: &[u8]) -> Option<Container> {
     let mut tokens = Tokens {
         json,
@@ -24,7 +24,7 @@ pub(crate) fn container(json: &[u8]) -> Option<Container> {
     if !matches!(json.first(), Some(b'{' | b'[')) {
         return None;
     }
-    // What is open, the innermost in the lowest bit: 1 is an object.
+    // Stack of open containers, the innermost in the lowest bit. 1 is an object.
     let (mut open, mut depth) = (0u64, 0);
     loop {
         match tokens.next()? {
@@ -37,7 +37,7 @@ pub(crate) fn container(json: &[u8]) -> Option<Container> {
                 open = open << 1 | u64::from(is_object);
                 tokens.blanks();
                 if tokens.peek() == Some(closing(is_object)) {
-                    // Closed below, as every other is.
+                    // Closed below, like any other container.
                 } else {
                     if is_object {
                         tokens.name()?;
@@ -52,7 +52,7 @@ pub(crate) fn container(json: &[u8]) -> Option<Container> {
             b'n' => tokens.word(*b"ull")?,
             _ => return None,
         }
-        // After a value, or at the bracket that closes an empty container.
+        // After a value, or at the closing bracket of an empty container.
         loop {
             let is_object = open & 1 == 1;
             tokens.blanks();
@@ -107,7 +107,7 @@ impl Tokens<'_> {
         }
     }
 
-    /// A member's name and its colon.
+    /// Reads a member's name and its colon.
     #[inline(always)]
     #[allow(clippy::inline_always)]
     fn name(&mut self) -> Option<()> {
@@ -123,7 +123,7 @@ impl Tokens<'_> {
         Some(())
     }
 
-    /// The rest of a string.
+    /// Reads the rest of a string.
     #[inline(always)]
     #[allow(clippy::inline_always)] // Where the scan is stays in a register then.
     fn string(&mut self) -> Option<()> {
@@ -141,7 +141,7 @@ impl Tokens<'_> {
         }
     }
 
-    /// The rest of an escape of four digits, and of the one that makes a pair with it.
+    /// Reads the rest of a `\u` escape, and the second escape of a surrogate pair.
     #[cold]
     fn utf16_escape(&mut self) -> Option<()> {
         match self.utf16_unit()? {
@@ -166,7 +166,7 @@ impl Tokens<'_> {
 
     #[inline(always)]
     #[allow(clippy::inline_always)]
-    /// The rest of a number, if it is far from where an `f64` ends.
+    /// Reads the rest of a number, if it is well within the range of `f64`.
     fn number(&mut self, first: u8) -> Option<()> {
         const INTEGER_DIGITS_MAX: usize = 60;
         const EXPONENT_DIGITS_MAX: usize = 2;

@@ -1,4 +1,4 @@
-//! Sets of ids, kept as hashes: to know an id again when the record is gone.
+//! Sets of ids, stored as hashes. They recognize an id after its record was removed.
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-/// Hex digits of a hash.
+/// Number of hex digits of a hash.
 const DIGITS: usize = 16;
 
 /// The hash of an id: the first 64 bits of the SHA-256 of its 16 bytes.
@@ -20,13 +20,13 @@ pub(crate) fn id_hash(id: Uuid) -> u64 {
         .fold(0, |hash, byte| hash << 8 | u64::from(*byte))
 }
 
-/// A set of ids, each kept as the first 64 bits of the SHA-256 of its 16 bytes. An id that is not in
-/// the set is taken for one that is with a chance of the set's length in 2^64.
+/// A set of ids, each stored as the first 64 bits of the SHA-256 of its 16 bytes. The probability
+/// that an id outside the set is reported as a member is the length of the set divided by 2^64.
 ///
 /// In JSON it is a string: the hashes in ascending order, 16 lower-case hex digits each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IdHashes {
-    /// In ascending order, each once.
+    /// Sorted in ascending order, without duplicates.
     hashes: Vec<u64>,
 }
 
@@ -60,7 +60,7 @@ impl IdHashes {
         self.hashes.iter().copied()
     }
 
-    /// How many ids are in both sets.
+    /// Number of ids that are in both sets.
     pub(crate) fn shared(&self, other: &IdHashes) -> usize {
         let (mut ours, mut theirs) = (self.iter().peekable(), other.iter().peekable());
         let mut shared = 0;
@@ -100,7 +100,7 @@ impl<'de> Deserialize<'de> for IdHashes {
 }
 
 impl IdHashes {
-    /// Reads hex digits.
+    /// Parses hex digits.
     pub(crate) fn parse(text: &[u8]) -> Option<IdHashes> {
         let digit = |byte: u8| match byte {
             b'0'..=b'9' => Some(u64::from(byte - b'0')),

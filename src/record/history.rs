@@ -22,7 +22,7 @@ record! {
 }
 
 impl HistoryEntry {
-    /// An entry of now that takes the next id.
+    /// An entry with the current time. The log assigns the next id.
     pub fn new(chat_id: i64, role: Role, text: impl Into<String>) -> HistoryEntry {
         HistoryEntry {
             id: 0,

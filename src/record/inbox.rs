@@ -1,4 +1,4 @@
-//! The inbox: tasks that wait for a worker, each for one.
+//! The inbox: tasks that wait for a worker. Each is taken by one worker.
 
 use super::declare::record;
 use super::words::words;
@@ -57,7 +57,7 @@ record! {
 }
 
 impl InboxTask {
-    /// A task of now, to be queued.
+    /// A task to queue, with the current time.
     pub fn new(update_id: i64, payload: Option<String>) -> InboxTask {
         let now = super::now();
         InboxTask {
@@ -76,7 +76,7 @@ impl InboxTask {
         }
     }
 
-    /// A message of a chat of now, to be queued.
+    /// A task for a chat message, to queue now.
     pub fn of_message(update_id: i64, chat_id: i64, text: impl Into<String>, date: i64) -> Self {
         InboxTask {
             chat_id: Some(chat_id),

@@ -1,5 +1,5 @@
-//! Whole numbers within bounds, as clients give them in JSON and in parameters: what is described is
-//! what is read.
+//! Integers with bounds, for JSON and parameters of clients. The same bounds are used for parsing
+//! and for the schema.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,15 +13,15 @@ use utoipa::{Number, PartialSchema, ToSchema};
 
 use super::exact;
 
-// Aliases, because utoipa makes up names for what is written with its parameters.
+// Type aliases, because utoipa invents names for types with parameters.
 
-/// Any whole number of 64 bits.
+/// Any 64-bit integer.
 pub(crate) type AnyInt = Int<{ i64::MIN }, { i64::MAX }>;
-/// A number of milliseconds, or of other things.
+/// A non-negative integer, for example a number of milliseconds.
 #[cfg(feature = "http")]
 pub(crate) type Length = Int<0, { i64::MAX }>;
 
-/// A whole number within bounds.
+/// An integer within bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Int<const MIN: i64, const MAX: i64>(pub(crate) i64);
 
@@ -50,7 +50,7 @@ impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Int<MIN, MAX> {
                 }
             }
 
-            // 5.0 is a whole number by JSON Schema, and languages without integers write it.
+            // JSON Schema treats 5.0 as an integer, and languages without integers write it.
             fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
                 match exact(number) {
                     Some(number) => self.visit_i64(number),
@@ -66,7 +66,7 @@ impl<const MIN: i64, const MAX: i64> FromStr for Int<MIN, MAX> {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        // As in bodies.
+        // As in request bodies.
         let text = text.strip_suffix(".0").unwrap_or(text);
         let number = text.parse().ok();
         let number = number.filter(|number| (MIN..=MAX).contains(number));

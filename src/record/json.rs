@@ -1,4 +1,4 @@
-//! Canonical JSON (RFC 8785): when two payloads say the same, and the hash of a call's arguments.
+//! Canonical JSON (RFC 8785): equality of payloads, and the hash of a call's arguments.
 
 mod quick;
 
@@ -10,9 +10,9 @@ use sha2::{Digest, Sha256};
 
 /// The SHA-256 of a tool call's arguments, as 64 lower-case hex digits.
 ///
-/// JSON is hashed in its canonical form (RFC 8785), so the order of members and white space do
-/// not matter. A text that has no canonical form, because it is no JSON or repeats a member, is
-/// hashed as it stands.
+/// JSON is hashed in its canonical form (RFC 8785), so the order of members and white space do not
+/// matter. A text without a canonical form, because it is not JSON or has duplicate members, is
+/// hashed unchanged.
 ///
 /// ```
 /// use decklog::args_sha256;
@@ -27,16 +27,16 @@ pub fn args_sha256(arguments_json: &str) -> String {
     hex(&digest)
 }
 
-/// Bytes as lower-case hex digits.
+/// Converts bytes to lower-case hex digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let digit = |four: u8| char::from_digit(u32::from(four), 16).unwrap_or_default();
     let digits = |byte: &u8| [digit(byte >> 4), digit(byte & 15)];
     bytes.iter().flat_map(digits).collect()
 }
 
-/// Whether two payloads say the same: byte for byte, or as JSON values in canonical form. Texts
-/// whose canonical form would lose something (an integer past 2^53, a digit that no double has)
-/// are never the same.
+/// Whether two payloads are equal: byte for byte, or as JSON values in canonical form. Texts whose
+/// canonical form would lose information (an integer above 2^53, more digits than a double has) are
+/// equal only byte for byte.
 pub(crate) fn same_json(a: Option<&str>, b: Option<&str>) -> bool {
     match (a, b) {
         (None, None) => true,
@@ -55,10 +55,10 @@ fn canonical(text: &str) -> Option<Vec<u8>> {
     quick::canonical(text).or_else(|| by_value(text))
 }
 
-/// Checks that the quick canonical form, where there is one, is the canonicalizer's.
+/// Checks that the quick canonical form, if there is one, equals that of the canonicalizer.
 ///
 /// # Panics
-/// If it is not.
+/// If they differ.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn check_canonical(text: &str) {
     if let Some(quick) = quick::canonical(text) {
@@ -72,7 +72,7 @@ fn by_value(text: &str) -> Option<Vec<u8>> {
     serde_json_canonicalizer::to_vec(&value).ok()
 }
 
-/// Whether a number of a JSON text is another one in canonical form, where numbers are doubles.
+/// Whether a number in a JSON text changes its value in canonical form, where numbers are doubles.
 fn has_inexact_number(json: &str) -> bool {
     let mut rest = json.as_bytes();
     while let Some(at) = rest
@@ -98,7 +98,7 @@ fn has_inexact_number(json: &str) -> bool {
     false
 }
 
-/// What follows a string, given from after its first quote on.
+/// The text after a string. `rest` begins after the string's opening quote.
 fn after_string(mut rest: &[u8]) -> &[u8] {
     while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
         let is_end = rest[at] == b'"';
@@ -112,11 +112,11 @@ fn after_string(mut rest: &[u8]) -> &[u8] {
     &[]
 }
 
-/// A number as its sign, its digits without zeros around them, and the power of ten of the last
-/// of them; `None` for what is no such number. Zero has no digits, and no sign.
+/// A number as its sign, its digits without leading and trailing zeros, and the power of ten of the
+/// last digit; `None` if it is not a decimal number. Zero has no digits and no sign.
 fn decimal(number: &str) -> Option<(bool, String, i64)> {
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
-    // One past what fits is no double either.
+    // An exponent that does not fit is outside the range of a double too.
     let exponent: i64 = exponent.parse().ok()?;
     let (is_negative, mantissa) = match mantissa.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -138,7 +138,7 @@ fn decimal(number: &str) -> Option<(bool, String, i64)> {
     Some((is_negative, kept.to_owned(), power))
 }
 
-/// A JSON value in which no object names a member twice.
+/// A JSON value without duplicate members.
 struct Unique(Value);
 
 impl<'de> Deserialize<'de> for Unique {

@@ -1,4 +1,4 @@
-//! The messages of a conversation, and what a gateway knows of how each came about.
+//! The messages of a conversation and a gateway's metadata about them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::timestamp::Timestamp;
 use super::words::words;
 use crate::error::{Error, Result};
 
-/// The beginning of the content of a message that says an error, before the error.
+/// The prefix of the content of a message that reports an error.
 pub(crate) const ERROR_PREFIX: &str = "Error: ";
 
 words! {
@@ -28,7 +28,7 @@ words! {
         Tool = "tool",
     }
     or {
-        // As OpenAI calls the system prompt of newer models.
+        // OpenAI's name for the system prompt of newer models.
         "developer" => System,
     }
 }
@@ -48,7 +48,7 @@ words! {
 }
 
 impl Source {
-    /// What a message in this role comes from as a rule.
+    /// The usual source of a message with this role.
     pub fn of(role: Role) -> Source {
         match role {
             Role::System => Source::System,
@@ -175,7 +175,8 @@ record! {
 }
 
 impl ConversationMessage {
-    /// A message of now, with an id of its own, that takes the next place in its conversation.
+    /// A message with the current time and a new id. It takes the next position in its
+    /// conversation.
     pub fn new(conversation_id: Uuid, role: Role, content: impl Into<String>) -> Self {
         ConversationMessage {
             id: Uuid::new_v4(),
@@ -213,38 +214,38 @@ impl ConversationMessage {
         }
     }
 
-    /// Whether it is an answer to a request, or stands where one was to come.
+    /// Whether it is an answer to a request, or an error in place of one.
     pub(crate) fn is_answer(&self) -> bool {
         self.role == Role::Assistant || self.role != Role::User && self.error.is_some()
     }
 
-    /// Keeps the metadata whole, and fills in what it says of the answer. Fields that are set stay
-    /// as they are. The model that answered is the last one of its chain.
+    /// Stores the complete metadata, and fills the fields that it describes. Fields that are
+    /// already set are not changed. The answering model is the last one of the chain.
     #[must_use]
     pub fn with_metadata(mut self, metadata: &InferenceMetadata) -> Self {
-        // Maps of texts and numbers: always JSON.
+        // Maps of texts and numbers can always be serialized as JSON.
         self.inference_metadata = serde_json::to_string(metadata).ok();
         self.fill(metadata);
         self
     }
 
-    /// Fills in what its metadata says of the answer, if that is an [`InferenceMetadata`].
+    /// Fills fields from the metadata, if it is an [`InferenceMetadata`].
     pub(crate) fn fill_from_metadata(&mut self) {
         if let Some(Ok(metadata)) = self.metadata() {
             self.fill(&metadata);
         }
     }
 
-    /// Whether its metadata filled no field, as one of it has another type.
+    /// Whether the metadata filled no field, because one of its members has the wrong type.
     pub(crate) fn has_unread_metadata(&self) -> bool {
-        // What was read has filled one of these as a rule.
+        // Metadata that was read usually filled one of these.
         let is_filled = self.config_used.is_some() || self.latency_ms.is_some();
         !is_filled && matches!(self.metadata(), Some(Err(_)))
     }
 
-    /// Its metadata, if it has the names that are read.
+    /// The metadata, if it contains one of the known names.
     fn metadata(&self) -> Option<serde_json::Result<InferenceMetadata>> {
-        // What a provider says is longer as a rule, and has none of these.
+        // A provider's own metadata is usually longer and has none of these names.
         let names = [
             "config",
             "_mode",
@@ -284,7 +285,7 @@ impl ConversationMessage {
         set(&mut self.tokens_out, sum(|count| count.tokens_out));
     }
 
-    /// The parts of a sum are in it.
+    /// Checks that the parts of a sum do not exceed it.
     fn check_split(&self) -> Result<()> {
         let number = |part: Option<i64>| part.unwrap_or(0);
         let cached = number(self.tokens_cache_write).checked_add(number(self.tokens_cache_read));
@@ -323,7 +324,7 @@ impl ConversationMessage {
     }
 }
 
-/// What a gateway says of how an answer came about.
+/// A gateway's metadata about how an answer was produced.
 ///
 /// ```
 /// use decklog::{ConversationMessage, InferenceMetadata, Role};
@@ -342,43 +343,43 @@ pub struct InferenceMetadata {
     /// The gateway's configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// How models were put together.
+    /// How several models were combined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orchestration_mode: Option<String>,
-    /// The models that took part, in order; the last one answered. Of a message they are its
-    /// `models_in_chain`, and the last one its `model_used`.
+    /// The models that took part, in order. The last one answered. They become `models_in_chain` of
+    /// the message, and the last one its `model_used`.
     #[serde(deserialize_with = "null_is_empty")]
     pub models_used: Vec<String>,
-    /// How often one model handed over to another.
+    /// Number of times that one model handed over to another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handoff_steps: Option<i64>,
-    /// Whether the context was compressed first.
+    /// Whether the context was compressed before the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compression_applied: Option<bool>,
-    /// How much of the context window was used, from 0 to 1.
+    /// The used fraction of the context window, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_utilization: Option<f64>,
-    /// How long it all took, in milliseconds.
+    /// Total latency in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_latency_ms: Option<i64>,
-    /// How long each model took, in milliseconds.
+    /// Latency of each model in milliseconds.
     #[serde(
         deserialize_with = "null_is_empty",
         skip_serializing_if = "BTreeMap::is_empty"
     )]
     pub model_latencies: BTreeMap<String, i64>,
-    /// The tokens of each model.
+    /// Tokens by model.
     #[serde(
         deserialize_with = "null_is_empty",
         skip_serializing_if = "BTreeMap::is_empty"
     )]
     pub tokens_by_model: BTreeMap<String, TokenCount>,
-    /// Whatever else it says, kept whole.
+    /// All other members, unchanged.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
 
-/// For serde: many gateways write null where there is nothing to list.
+/// For serde: many gateways write null for an empty list.
 fn null_is_empty<'de, D, T>(from: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -387,14 +388,14 @@ where
     Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
-/// The tokens of one model.
+/// Token counts of one model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TokenCount {
-    /// Of the prompt, cached ones included.
+    /// Prompt tokens, including cached ones.
     #[serde(rename = "in")]
     pub tokens_in: i64,
-    /// Of the answer.
+    /// Answer tokens.
     #[serde(rename = "out")]
     pub tokens_out: i64,
 }

@@ -1,5 +1,5 @@
-//! The record kinds as plain types: what an agent hands over and gets back. No IO, no rules that
-//! need to know what the log already holds.
+//! The record kinds as plain types: the input and output of the API. No IO, and no rules that
+//! depend on the contents of the log.
 
 mod call;
 mod content;
@@ -69,37 +69,37 @@ pub(crate) use words::words;
 use crate::error::{Error, Result};
 use declare::{Field, FieldWriter, Fields, Maybe};
 
-/// Maximum number of bytes a name or id may have, such as `call_id`, `tool_name`, `model_used`.
+/// Maximum length in bytes of a name or id, such as `call_id`, `tool_name`, `model_used`.
 pub const NAME_BYTES_MAX: usize = 1024;
 
-/// A kind of record: one stem of segment files.
+/// A kind of record. Each kind has its own segment files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// `conversation_turns`: what was said.
+    /// `conversation_turns`: turns of threads.
     ConversationTurns,
-    /// `tool_calls`: what was done.
+    /// `tool_calls`: requests and outcomes of tool calls.
     ToolCalls,
-    /// `code_edit_proposals`: edits that were proposed, and what became of them.
+    /// `code_edit_proposals`: proposed edits and their decisions.
     CodeEditProposals,
-    /// `conversations`: as a gateway or an editor holds them.
+    /// `conversations`: conversations of a gateway or an editor.
     Conversations,
-    /// `messages`: those of conversations.
+    /// `messages`: messages of conversations.
     Messages,
-    /// `events`: what a supervisor and its agents did.
+    /// `events`: actions of a supervisor and its agents.
     Events,
     /// `inbox`: tasks that wait for a worker.
     Inbox,
-    /// `history`: what was said in chats.
+    /// `history`: messages of chats.
     History,
     /// `thought_records`: chained thoughts.
     ThoughtRecords,
-    /// `rollups`: what the messages of a day add up to.
+    /// `rollups`: sums over the messages of a day.
     Rollups,
 }
 
 impl Kind {
-    /// Every kind, in the order in which reports list them.
+    /// All kinds, in the order of reports.
     pub const ALL: [Kind; 10] = [
         Kind::ConversationTurns,
         Kind::ToolCalls,
@@ -113,13 +113,13 @@ impl Kind {
         Kind::Rollups,
     ];
 
-    /// Whether its segments count towards `retention.max_bytes`, and go for it. Rollups do not: each
-    /// message that goes adds to them.
+    /// Whether its segments count towards `retention.max_bytes` and may be removed to meet it.
+    /// Rollups do not count, because they grow with each removed message.
     pub(crate) fn is_capped(self) -> bool {
         self != Kind::Rollups
     }
 
-    /// The name that files and the command line use.
+    /// The name in file names and on the command line.
     pub fn stem(self) -> &'static str {
         match self {
             Kind::ConversationTurns => "conversation_turns",
@@ -135,7 +135,7 @@ impl Kind {
         }
     }
 
-    /// The kind whose files have this stem.
+    /// The kind with this name.
     pub fn from_stem(stem: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.stem() == stem)
     }
@@ -167,42 +167,42 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// One fact to log, of any kind.
+/// A record of any kind.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Record {
-    /// A conversation turn asserted or, if its `created_at` is not valid, retracted.
+    /// A conversation turn that is asserted or, if its `created_at` is not valid, retracted.
     Turn(ConversationTurn),
-    /// A tool call requested or, if its `started_at` is not valid, retracted.
+    /// A tool call that is requested or, if its `started_at` is not valid, retracted.
     CallRequested(ToolCallReq),
     /// A tool call's outcome.
     CallDone(ToolCallDone),
-    /// An edit proposed or, if its `created_at` is not valid, retracted.
+    /// An edit that is proposed or, if its `created_at` is not valid, retracted.
     Proposal(CodeEditProposal),
-    /// What became of a proposal.
+    /// A step of a proposal.
     ProposalStep(ProposalStep),
-    /// A conversation; if the log has it, a change of it, in all of its fields.
+    /// A conversation. If the log already has it, all of its fields are updated.
     Conversation(Conversation),
-    /// A conversation as it was changed.
+    /// A conversation after a change.
     ConversationUpdated(Conversation),
     /// A message of a conversation.
     Message(Box<ConversationMessage>),
     /// An event.
     Event(Event),
-    /// A task of the inbox, queued.
+    /// An inbox task, queued.
     InboxTask(InboxTask),
-    /// What became of a task.
+    /// A step of a task.
     InboxStep(InboxStep),
     /// An entry of a chat's history.
     History(HistoryEntry),
     /// A thought.
     Thought(ThoughtRecord),
-    /// What the messages of a day add up to.
+    /// Sums over the messages of a day.
     Rollup(Box<Rollup>),
 }
 
 impl Record {
-    /// The kind of file this record goes to.
+    /// The kind of segment file to which the record is written.
     pub fn kind(&self) -> Kind {
         match self {
             Record::Turn(_) => Kind::ConversationTurns,
@@ -218,7 +218,7 @@ impl Record {
         }
     }
 
-    /// The time of the fact itself, epoch milliseconds: it picks the day's directory.
+    /// The record's own time in epoch milliseconds. It determines the directory of the day.
     pub fn at(&self) -> i64 {
         match self {
             Record::Turn(turn) => turn.created_at.at,
@@ -238,7 +238,7 @@ impl Record {
         }
     }
 
-    /// The field that holds that time.
+    /// The field that contains that time.
     fn at_field(&self) -> &'static str {
         match self {
             Record::Turn(_)
@@ -256,7 +256,7 @@ impl Record {
         }
     }
 
-    /// The record's key as a person would write it.
+    /// The record's key in readable form.
     pub fn key(&self) -> String {
         match self {
             Record::Turn(turn) => turn.id.to_string(),
@@ -277,7 +277,7 @@ impl Record {
         }
     }
 
-    /// The field that the log gives, if the record has none: it was never in a log.
+    /// The field that the log assigns, if it is missing. Such a record was never in a log.
     pub(crate) fn missing(&self) -> Option<&'static str> {
         let (field, is_missing) = match self {
             Record::Message(message) => ("sequence", message.sequence.is_none()),
@@ -293,7 +293,7 @@ impl Record {
         is_missing.then_some(field)
     }
 
-    /// Checks what can be checked of the record alone and puts it in its canonical form.
+    /// Validates the record by itself and converts it to its canonical form.
     pub(crate) fn checked(mut self) -> Result<Record> {
         if let Record::Message(message) = &mut self {
             message.fill_from_metadata();
@@ -322,7 +322,7 @@ impl Record {
     }
 }
 
-/// An expression of the record that is in a [`Record`], whatever its type.
+/// Evaluates an expression for the record inside a [`Record`], whatever its type.
 macro_rules! each_type {
     ($record:expr, $it:ident => $of:expr) => {
         match $record {
@@ -345,7 +345,7 @@ macro_rules! each_type {
 }
 pub(crate) use each_type;
 
-/// An expression of the type of record that begins what lines of a kind say, whatever the kind.
+/// Evaluates an expression for the record type that starts the lines of a kind.
 macro_rules! of_kind {
     ($kind:expr, $of_type:ident => $of:expr) => {
         match $kind {
@@ -394,7 +394,7 @@ macro_rules! of_kind {
 }
 pub(crate) use of_kind;
 
-/// Checks the fields of a record, each by its class.
+/// Checks the fields of a record by their class.
 struct Limits;
 
 /// Methods that check a value of their class.
@@ -427,7 +427,7 @@ impl FieldWriter for Limits {
     }
 }
 
-/// Conversions of what is handed over to [`Record`].
+/// Conversions of record types to [`Record`].
 macro_rules! records {
     ($($type:ty => $variant:ident,)+) => {
         $(impl From<$type> for Record {
@@ -454,7 +454,7 @@ records! {
     Rollup => Rollup,
 }
 
-/// An id that the log gives, also before it has.
+/// The text of an id that the log assigns. 0 means not assigned yet.
 fn id_in_words(id: i64) -> String {
     if id == 0 {
         return "without id".to_owned();
@@ -462,7 +462,7 @@ fn id_in_words(id: i64) -> String {
     id.to_string()
 }
 
-/// Now, by the system's clock, in epoch milliseconds.
+/// The current time of the system clock, in epoch milliseconds.
 pub(crate) fn now() -> i64 {
     timestamp::system_time().timestamp_millis()
 }
@@ -483,7 +483,7 @@ pub(crate) fn check_name(field: &str, value: &str, empty_allowed: bool) -> Resul
     Ok(())
 }
 
-/// A number of things, or of milliseconds.
+/// Checks a count or a number of milliseconds.
 fn check_count(field: &str, value: i64) -> Result<()> {
     if value >= 0 {
         return Ok(());
@@ -492,7 +492,7 @@ fn check_count(field: &str, value: i64) -> Result<()> {
     Err(Error::invalid(message).with_field(field))
 }
 
-/// The whole number that a double is, up to the greatest where each whole number is one.
+/// The integer value of a double, if it is exact. Limit: 2^53.
 #[allow(clippy::cast_possible_truncation)] // It is exact.
 pub(crate) fn exact(number: f64) -> Option<i64> {
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
@@ -516,16 +516,16 @@ fn check_fraction(field: &str, value: f64) -> Result<()> {
     Err(Error::invalid(message).with_field(field))
 }
 
-/// The greatest id, sequence or `update_id` that a record may bring: 2^52, or the number that the
-/// log would assign next, if that is greater. The log assigns the number after the greatest, also
-/// past this bound, but none past 2^52 + 2^40: JavaScript holds no whole number past 2^53 − 1.
+/// The maximum id, sequence or `update_id` of a record: 2^52, or the number that the log would
+/// assign next, if that is greater. The log assigns the maximum plus one, even above this limit,
+/// but no number above 2^52 + 2^40, because JavaScript has no exact integers above 2^53 − 1.
 pub const GIVEN_NUMBER_MAX: i64 = 1 << 52;
-/// The greatest one that the log gives. Greater ones, which earlier versions took, are found, and
-/// are not numbered on from.
+/// The maximum number that the log assigns. Greater numbers, which earlier versions accepted, can
+/// be found, but numbering does not continue from them.
 pub(crate) const NUMBER_MAX: i64 = GIVEN_NUMBER_MAX + (1 << 40);
 
-/// A number that the log gives or, if it is not negative, is given. Where it may not be given is
-/// known to who puts it into the log.
+/// Checks a number that the log assigns, or that the caller gives if it is not negative. Whether
+/// the caller may give one is checked when the record is added to the log.
 fn check_id(id: i64) -> Result<()> {
     if (0..i64::MAX).contains(&id) {
         return Ok(());
@@ -537,7 +537,7 @@ fn check_id(id: i64) -> Result<()> {
 }
 
 pub(crate) fn check_sha256(field: &str, hex: &str) -> Result<()> {
-    // Without an early end, so that it compiles to vector instructions.
+    // No early exit, so that it compiles to vector instructions.
     let is_hex = |all: bool, b: u8| all & b.is_ascii_hexdigit();
     if hex.len() == 64 && hex.bytes().fold(true, is_hex) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Payloads: which texts are stored as nested JSON, and which JSON is refused.
+//! Payloads: decides which texts are stored as nested JSON, and which JSON is rejected.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,26 +10,26 @@ use serde_json::value::RawValue;
 use super::grammar::container;
 use crate::error::{Error, Result};
 
-/// The deepest nesting of a line's JSON, its own object counted.
+/// Maximum nesting depth of a line's JSON, including its own object.
 pub const JSON_DEPTH_MAX: usize = 64;
 
-/// How a payload goes into a line.
+/// How a payload is written into a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// The bytes as they are: JSON.
+    /// As JSON, unchanged.
     Nested,
-    /// A JSON string that holds the text.
+    /// As a JSON string with the text.
     Text,
 }
 
-/// Decides how `text` is stored. JSON objects, arrays, numbers, `true` and `false` are stored as
-/// they are, unless they have white space around them or a line break in them; any other text is
-/// stored as a string. A JSON string that reads as a number, `true` or `false` is stored as it is,
-/// too, so that `"4.5"` and `4.5` differ. Each form gives the very bytes back.
+/// Decides how `text` is stored. JSON objects, arrays, numbers, `true` and `false` are stored
+/// unchanged, unless they contain a line break or are surrounded by white space. Any other text is
+/// stored as a string. A JSON string whose text is a number, `true` or `false` is also stored
+/// unchanged, so that `"4.5"` and `4.5` differ. Both forms preserve the exact bytes.
 ///
 /// # Errors
-/// JSON that no reader could be expected to read: nested past [`JSON_DEPTH_MAX`] or with a lone
-/// surrogate.
+/// JSON that readers cannot be expected to parse: nested deeper than [`JSON_DEPTH_MAX`], or with a
+/// lone surrogate.
 pub(crate) fn form(field: &str, text: &str) -> Result<Form> {
     let bytes = text.as_bytes();
     let bracketed = matches!(
@@ -62,7 +62,7 @@ pub(crate) fn is_scalar(text: &str) -> bool {
     matches!(text, "true" | "false") || is_number()
 }
 
-/// Whether a text is a JSON string that [`from_string`] made of a scalar, once or several times.
+/// Whether a text is a JSON string that [`from_string`] made of a scalar, once or repeatedly.
 fn is_quoted_scalar(text: &str) -> bool {
     if !(text.len() > 2 && text.starts_with('"') && text.ends_with('"')) {
         return false;
@@ -75,8 +75,8 @@ fn is_quoted_scalar(text: &str) -> bool {
     })
 }
 
-/// The payload that a JSON string stands for: what it says, but for one that reads as a scalar,
-/// which stays the JSON string that it is.
+/// The payload that a JSON string represents: its text. If the text is a scalar, the payload is the
+/// JSON string itself.
 pub(crate) fn from_string(text: String) -> String {
     if is_scalar(&text) || is_quoted_scalar(&text) {
         Value::from(text).to_string()
@@ -85,15 +85,15 @@ pub(crate) fn from_string(text: String) -> String {
     }
 }
 
-/// The form of a bracketed text, as the parser finds it.
+/// The form of a text in brackets, as determined by the parser.
 fn form_as_parsed(field: &str, text: &str) -> Result<Form> {
     let bytes = text.as_bytes();
-    // Too few brackets to nest so deep, which is cheaper to see.
+    // Cheap test: with too few brackets it cannot be nested too deep.
     let may_be_deep = memchr::memchr2_iter(b'{', b'[', bytes)
         .nth(JSON_DEPTH_MAX - 1)
         .is_some();
-    // The line's own object is one level more. The parser itself cannot be asked whether deeper
-    // text is JSON: it stops at the depth that is in question.
+    // The line's own object adds one level. The parser cannot decide whether deeper text is JSON,
+    // because it stops at its own depth limit.
     let nesting = if may_be_deep {
         nesting(bytes)
     } else {
@@ -114,7 +114,7 @@ fn form_as_parsed(field: &str, text: &str) -> Result<Form> {
     match serde_json::from_slice::<Checked>(bytes) {
         Ok(Checked) if memchr::memchr2(b'\n', b'\r', bytes).is_some() => Ok(Form::Text),
         Ok(Checked) => Ok(Form::Nested),
-        // Only where nothing else is wrong with it: what is no JSON is a text like any other.
+        // Only if nothing else is wrong with it. Text that is not JSON is stored as a string.
         Err(e) if is_json_but_for_surrogates(bytes) => Err(Error::invalid(format!(
             "{field} holds a lone surrogate, which is no text: {e}"
         ))
@@ -123,8 +123,8 @@ fn form_as_parsed(field: &str, text: &str) -> Result<Form> {
     }
 }
 
-/// A payload, such as `arguments_json`, as the JSON that stands for it in the files: itself if it
-/// is JSON on one line, else a string.
+/// A payload, such as `arguments_json`, as JSON in the form that the files use: unchanged if it is
+/// JSON on one line, otherwise as a string.
 ///
 /// ```
 /// use decklog::record::payload_json;
@@ -135,12 +135,13 @@ fn form_as_parsed(field: &str, text: &str) -> Result<Form> {
 pub fn payload_json(text: &str) -> Cow<'_, str> {
     match form("payload", text) {
         Ok(Form::Nested) => Cow::Borrowed(text),
-        // What may not be stored at all can still be shown.
+        // A payload that is too deep to be stored can still be shown.
         Ok(Form::Text) | Err(_) => Cow::Owned(Value::from(text).to_string()),
     }
 }
 
-/// The payload that a JSON value stands for: a string, as [`from_string`]; any other, its bytes.
+/// The payload that a JSON value represents: for a string, see [`from_string`]; otherwise its
+/// bytes.
 pub(crate) fn from_json(raw: &RawValue) -> serde_json::Result<String> {
     if raw.get().starts_with('"') {
         serde_json::from_str(raw.get()).map(from_string)
@@ -149,7 +150,7 @@ pub(crate) fn from_json(raw: &RawValue) -> serde_json::Result<String> {
     }
 }
 
-/// For serde: a payload that may be missing, as JSON that is only shown.
+/// For serde: an optional payload for output only.
 #[allow(clippy::ref_option)] // The signature is serde's.
 pub(super) fn shown<S: serde::Serializer>(
     text: &Option<Cow<'_, str>>,
@@ -162,13 +163,14 @@ pub(super) fn shown<S: serde::Serializer>(
     json.serialize(serializer)
 }
 
-/// For serde: a payload that is always there.
+/// For serde: a required payload.
 pub(crate) mod required {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use serde_json::value::RawValue;
 
     pub(crate) fn serialize<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
-        // What may not be stored can still be shown: another program may have written it.
+        // A payload that is too deep to be stored can still be shown. Another program may have
+        // written it.
         let json = RawValue::from_string(super::payload_json(text).into_owned());
         json.map_err(serde::ser::Error::custom)?
             .serialize(serializer)
@@ -185,7 +187,7 @@ pub(crate) mod required {
     }
 }
 
-/// For serde: a payload that may be missing.
+/// For serde: an optional payload.
 pub(crate) mod optional {
     use serde::{Deserialize, Deserializer, Serializer};
     use serde_json::value::RawValue;
@@ -214,11 +216,11 @@ pub(crate) mod optional {
 #[derive(Default)]
 struct Nesting {
     deepest: usize,
-    /// Every bracket closes, in the right order.
+    /// All brackets are closed in the right order.
     balanced: bool,
 }
 
-/// How the brackets outside strings nest.
+/// Analyzes the nesting of brackets outside strings.
 fn nesting(json: &[u8]) -> Nesting {
     let (mut open, mut in_string, mut escaped) = (Vec::new(), false, false);
     let mut found = Nesting {
@@ -243,7 +245,7 @@ fn nesting(json: &[u8]) -> Nesting {
     found
 }
 
-/// Whether a `\uD800`–`\uDFFF` escape in the text lacks its other half.
+/// Whether a `\uD800`–`\uDFFF` escape in the text is not part of a pair.
 pub(crate) fn has_lone_surrogate(json: &[u8]) -> bool {
     lone_surrogates(json).next().is_some()
 }
@@ -258,10 +260,10 @@ fn is_json_but_for_surrogates(json: &[u8]) -> bool {
     any && serde_json::from_slice::<Checked>(&mended).is_ok()
 }
 
-/// What stands in the place of a lone surrogate, in as many bytes.
+/// Replacement for a lone surrogate, of the same length.
 const LONE: &[u8] = b"\\u0020";
 
-/// Where escapes of surrogates start that lack their other half.
+/// Positions of surrogate escapes that are not part of a pair.
 fn lone_surrogates(json: &[u8]) -> impl Iterator<Item = usize> {
     let unit = |at: usize| -> Option<u16> {
         let hex = json.get(at..at + LONE.len())?.strip_prefix(b"\\u")?;
@@ -285,7 +287,7 @@ fn lone_surrogates(json: &[u8]) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Any JSON value, its strings decoded so that a bad one is noticed, nothing kept.
+/// Any JSON value. Strings are decoded, so that invalid ones are detected, and discarded.
 struct Checked;
 
 impl<'de> Deserialize<'de> for Checked {
@@ -334,7 +336,7 @@ mod tests {
 
     use super::*;
 
-    /// Another program may have written it, and it stops no list.
+    /// Another program may have written it. It must not break a list.
     #[test]
     fn what_is_nested_too_deep_is_shown_as_a_text() {
         let deep = "[".repeat(JSON_DEPTH_MAX) + &"]".repeat(JSON_DEPTH_MAX);
@@ -347,7 +349,7 @@ mod tests {
         assert_eq!(shown["payload"], deep);
     }
 
-    /// JSON, as agents, people and fuzzers write it.
+    /// JSON as written by agents, people and fuzzers.
     fn json() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             Just("null".to_owned()),

@@ -1,4 +1,4 @@
-//! Code edit proposals: what an agent wants to change, and what became of it.
+//! Code edit proposals: the changes that an agent proposes, and the decisions about them.
 
 use uuid::Uuid;
 
@@ -27,7 +27,7 @@ words! {
 }
 
 impl ProposalStatus {
-    /// Whether a proposal that stands here may be brought there: pending to approved or denied,
+    /// Whether a proposal with this status may change to `next`: pending to approved or denied,
     /// approved to applied, applied to reverted.
     pub fn may_become(self, next: ProposalStatus) -> bool {
         use ProposalStatus::{Applied, Approved, Denied, Pending, Reverted};
@@ -140,7 +140,7 @@ impl ProposalStep {
         }
     }
 
-    /// The field of its line that also has its time.
+    /// The field of its line that repeats its time.
     fn own_time(&mut self) -> Option<&mut Option<i64>> {
         match self.status {
             ProposalStatus::Approved | ProposalStatus::Denied => Some(&mut self.decided_at),
@@ -149,7 +149,7 @@ impl ProposalStep {
         }
     }
 
-    /// It, as its line has it: with its time also in a field.
+    /// The form stored in a line: the time is repeated in a field.
     pub(crate) fn stored(&self) -> ProposalStep {
         let mut step = self.clone();
         let at = step.at;
@@ -159,7 +159,7 @@ impl ProposalStep {
         step
     }
 
-    /// The step that a line has.
+    /// The step from the form stored in a line.
     pub(crate) fn of_stored(mut step: ProposalStep) -> ProposalStep {
         if let Some(at) = step.own_time().and_then(Option::take) {
             step.at = at;

@@ -1,4 +1,4 @@
-//! Rollups: what the messages of a day add up to, kept when the messages are gone.
+//! Rollups: sums over the messages of a day, kept after the messages were removed.
 
 use std::collections::BTreeMap;
 
@@ -85,11 +85,11 @@ pub(super) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The four dimensions by which messages of a day are grouped.
+/// The four dimensions by which the messages of a day are grouped.
 pub(crate) type Group = [Option<String>; 4];
 
 impl Rollup {
-    /// A rollup that says what the messages of a group add up to.
+    /// A rollup with the sums of a group.
     pub(crate) fn of(day: Day, group: Group, through_seq: u64, tally: Tally) -> Rollup {
         let [model_used, config_used, orchestration_mode, task_type] = group;
         let all = tally.all;
@@ -124,7 +124,7 @@ impl Rollup {
         }
     }
 
-    /// What its messages add up to.
+    /// The sums of its messages.
     pub(crate) fn tally(&self) -> Tally {
         Tally {
             messages: self.messages,
@@ -161,23 +161,23 @@ impl Rollup {
         ]
     }
 
-    /// The part of its key that is not the day.
+    /// The key without the day.
     pub(crate) fn group_key(&self) -> String {
         self.key_of_part(self.part)
     }
 
-    /// The same of another part of its group and day.
+    /// The key of another part of the same group and day.
     pub(crate) fn key_of_part(&self, part: u64) -> String {
         group_key(self.group_names(), part)
     }
 
-    /// How long the messages took on average, in milliseconds, of those that say.
+    /// Average latency in milliseconds of the messages that report a latency.
     #[allow(clippy::cast_precision_loss)] // An average is not to the last digit.
     pub fn latency_ms_avg(&self) -> Option<f64> {
         (self.latency_count > 0).then(|| self.latency_ms_sum as f64 / self.latency_count as f64)
     }
 
-    /// How much of the context window was used on average, from 0 to 1, of those that say.
+    /// Average use of the context window, from 0 to 1, of the messages that report it.
     #[allow(clippy::cast_precision_loss)]
     pub fn context_utilization_avg(&self) -> Option<f64> {
         let count = self.context_utilization_count;
@@ -238,7 +238,7 @@ impl Rollup {
     }
 }
 
-/// A group's part as a JSON array, which no other one has.
+/// The unique key of a group's part: a JSON array.
 pub(crate) fn group_key(names: [Option<&str>; 4], part: u64) -> String {
     let mut key = Vec::with_capacity(64);
     for (place, name) in names.into_iter().enumerate() {
@@ -253,7 +253,7 @@ pub(crate) fn group_key(names: [Option<&str>; 4], part: u64) -> String {
         key.extend_from_slice(itoa::Buffer::new().format(part).as_bytes());
     }
     key.push(b']');
-    // Texts, quoted, are text.
+    // The pieces are UTF-8, so the result is UTF-8.
     String::from_utf8(key).unwrap_or_default()
 }
 

@@ -1,7 +1,8 @@
-//! How values are spread, in few bytes: to ask for a median or a 95th percentile of what is gone.
+//! Compact distribution of values: yields a median or 95th percentile after the values were
+//! removed.
 
-// A double tells any number far better than within 1 %, and a logarithm of one from 1 up is none
-// below 0.
+// A double represents any number much more exactly than 1 %, and the logarithm of a number from 1
+// upwards is not negative.
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use std::cmp::Ordering;
@@ -9,19 +10,19 @@ use std::cmp::Ordering;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Each bucket ends at this many times where the one before it ends, so that the middle of a
-/// bucket is within 1 % of all that is in it.
+/// Ratio of the upper bounds of adjacent buckets. The middle of a bucket is within 1 % of every
+/// value in it.
 const GROWTH: f64 = 1.02;
 
-/// The bucket of the greatest value.
+/// The bucket of the maximum value.
 const BUCKET_MAX: u16 = 2_242;
 
-/// Counts of whole numbers from 0 up, such as milliseconds, in buckets whose bounds grow with the
-/// numbers: a quantile is told within 1 % of the true one, however many numbers there are. Two
-/// sketches add up to that of all their numbers.
+/// Counts of non-negative integers, such as milliseconds, in buckets with exponentially growing
+/// bounds. A quantile is within 1 % of the exact one, for any number of values. Two sketches can be
+/// merged into the sketch of all their values.
 ///
-/// In JSON it is `[[bucket,count],…]`, in the order of the buckets: bucket 0 has the zeros, and
-/// bucket `b` the numbers past `1.02^(b-2)` up to `1.02^(b-1)`.
+/// In JSON it is `[[bucket,count],…]`, sorted by bucket. Bucket 0 contains the zeros, and bucket
+/// `b` the numbers above `1.02^(b-2)` up to `1.02^(b-1)`.
 ///
 /// ```
 /// let mut latencies = decklog::record::Sketch::default();
@@ -33,17 +34,17 @@ const BUCKET_MAX: u16 = 2_242;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sketch {
-    /// By bucket; none is 0.
+    /// Sorted by bucket. No count is 0.
     counts: Vec<(u16, u64)>,
 }
 
 impl Sketch {
-    /// Counts a number.
+    /// Adds a value.
     pub fn add(&mut self, value: u64) {
         self.add_to(bucket_of(value), 1);
     }
 
-    /// Counts all that another one counted.
+    /// Adds all values of another sketch.
     pub fn merge(&mut self, other: &Sketch) {
         let mut merged = Vec::with_capacity(self.counts.len() + other.counts.len());
         let (mut ours, mut theirs) = (
@@ -66,7 +67,7 @@ impl Sketch {
         self.counts = merged;
     }
 
-    /// What is left of this one without another one, which is a part of it.
+    /// This sketch without the values of another one, which must be part of it.
     pub(super) fn without(&self, part: &Sketch) -> Sketch {
         let mut less = part.counts.iter().peekable();
         let left = self.counts.iter().filter_map(|(bucket, count)| {
@@ -93,20 +94,20 @@ impl Sketch {
         }
     }
 
-    /// How many numbers were counted.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         let counts = self.counts.iter();
         counts.fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
-    /// The least number that a part `q` of all numbers, from 0 to 1, is not greater than, within
-    /// 1 %: the median for 0.5. `None` where there are no numbers.
+    /// The q-quantile, for `q` from 0 to 1, within 1 %: the median for 0.5. `None` if there are no
+    /// values.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         quantile(self.count(), self.counts.iter().copied(), q)
     }
 }
 
-/// As [`Sketch::quantile`], of `count` numbers in buckets in ascending order.
+/// Like [`Sketch::quantile`], for `count` values in buckets in ascending order.
 fn quantile(count: u64, buckets: impl Iterator<Item = (u16, u64)>, q: f64) -> Option<f64> {
     let rank = (q.clamp(0.0, 1.0) * count as f64).ceil().max(1.0);
     let mut sum = 0_u64;
@@ -118,12 +119,12 @@ fn quantile(count: u64, buckets: impl Iterator<Item = (u16, u64)>, q: f64) -> Op
     found.map(|(bucket, _)| middle_of(bucket))
 }
 
-/// Adds many sketches up: one place for every bucket that there is.
+/// The sum of many sketches, with an array of all buckets.
 #[derive(Debug)]
 pub(crate) struct DenseSketch {
     counts: Vec<u64>,
     count: u64,
-    /// The first bucket that has numbers, and the one after the last.
+    /// The first non-empty bucket, and the one after the last.
     used: (u16, u16),
 }
 
@@ -136,7 +137,7 @@ impl DenseSketch {
         }
     }
 
-    /// Counts all that a sketch counted.
+    /// Adds all values of a sketch.
     pub(crate) fn merge(&mut self, sketch: &Sketch) {
         let (Some((first, _)), Some((last, _))) = (sketch.counts.first(), sketch.counts.last())
         else {
@@ -159,7 +160,7 @@ impl DenseSketch {
         quantile(self.count, buckets, q)
     }
 
-    /// Counts nothing any more.
+    /// Removes all values.
     pub(crate) fn clear(&mut self) {
         if self.count > 0 {
             self.counts[usize::from(self.used.0)..usize::from(self.used.1)].fill(0);
@@ -172,11 +173,11 @@ fn bucket_of(value: u64) -> u16 {
     if value == 0 {
         return 0;
     }
-    // The greatest has a logarithm of 2241.
+    // The logarithm of the maximum is 2241.
     1 + ((value as f64).ln() / GROWTH.ln()).ceil() as u16
 }
 
-/// A number that is as far from one end of a bucket as from the other, in proportion.
+/// The geometric middle of a bucket.
 fn middle_of(bucket: u16) -> f64 {
     if bucket == 0 {
         return 0.0;
@@ -193,7 +194,7 @@ impl Serialize for Sketch {
 impl<'de> Deserialize<'de> for Sketch {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Sketch, D::Error> {
         let mut sketch = Sketch::default();
-        // Those of a line are in order, so that each goes to the end.
+        // The buckets of a line are sorted, so each is appended at the end.
         for (bucket, count) in Vec::<(u16, u64)>::deserialize(deserializer)? {
             if bucket > BUCKET_MAX {
                 let message = format!("there is no bucket {bucket}: the last is {BUCKET_MAX}");
@@ -221,7 +222,7 @@ mod tests {
         sketch
     }
 
-    /// Numbers of all sizes.
+    /// Values of all magnitudes.
     fn values() -> impl Strategy<Value = Vec<u64>> {
         let value = (any::<u64>(), 0..64u32).prop_map(|(value, bits)| value >> bits);
         proptest::collection::vec(value, 1..300)
@@ -260,7 +261,7 @@ mod tests {
         }
     }
 
-    /// What stands in files must mean the same in every version.
+    /// Stored sketches must have the same meaning in every version.
     #[test]
     fn buckets_are_where_they_always_were() {
         let bounds = [

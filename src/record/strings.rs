@@ -1,4 +1,5 @@
-//! JSON strings as `serde_json` writes them: found, read and written many bytes at a time.
+//! JSON strings in the form that `serde_json` writes: scanned, decoded and written many bytes at a
+//! time.
 
 const WORD: usize = 8;
 const BLOCK: usize = 64;
@@ -38,16 +39,17 @@ fn hex_digit(value: u8) -> u8 {
     }
 }
 
-/// What stands between the quotes of the JSON string that `bytes` are the rest of, and how many
-/// of them its closing quote ends; `None` if it has an escape that [`push_quoted`] does not
-/// write, or is no string. Up to `plain` it is known to have none.
+/// The text between the quotes of a JSON string, and its length up to and including the closing
+/// quote. `bytes` begins after the opening quote. `None` if it is not a string or contains an
+/// escape that [`push_quoted`] does not write. The first `plain` bytes are known to contain no
+/// escape.
 pub(crate) fn escaped(bytes: &[u8], plain: usize) -> Option<(String, usize)> {
     let end = plain + closing_quote(bytes.get(plain..)?)?;
     Some((unescaped(bytes.get(..end)?)?, end + 1))
 }
 
-/// How many bytes of a JSON string its closing quote ends, given as to [`escaped`], which would
-/// read it if it is UTF-8.
+/// The length of a JSON string up to and including its closing quote, for the same input as
+/// [`escaped`]. `Some` only if [`escaped`] would accept it, provided that it is UTF-8.
 #[inline(always)]
 #[allow(clippy::inline_always)]
 pub(crate) fn escaped_len(bytes: &[u8]) -> Option<usize> {
@@ -63,7 +65,7 @@ pub(crate) fn escaped_len(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the first quote stands that no backslash escapes.
+/// The position of the first unescaped quote.
 fn closing_quote(bytes: &[u8]) -> Option<usize> {
     memchr::memchr_iter(b'"', bytes).find(|at| {
         let before = bytes[..*at].iter().rev();
@@ -72,14 +74,16 @@ fn closing_quote(bytes: &[u8]) -> Option<usize> {
 }
 
 fn unescaped(escaped: &[u8]) -> Option<String> {
-    // Words are copied whole, also those that end early: the last may run over by one.
+    // Whole words are copied, also at the end of a run, so the last write may exceed the length by
+    // one word.
     let mut out = vec![0; escaped.len() + WORD];
     let (mut read, mut written) = (0, 0);
     loop {
         while let Some(word) = chunk::<WORD>(escaped, read) {
             let special = specials(u64::from_le_bytes(*word));
             *out.get_mut(written..)?.first_chunk_mut()? = *word;
-            // Apart, so that the next word need not wait for where this one ends.
+            // In a separate branch, so that the next word does not have to wait for the end of this
+            // one.
             if special != 0 {
                 let plain = special.trailing_zeros() as usize / 8;
                 read += plain;
@@ -103,7 +107,7 @@ fn unescaped(escaped: &[u8]) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// What an escape stands for, given from after its backslash, and its length with it.
+/// Decodes an escape from the bytes after its backslash. Returns the byte and the length.
 fn escape(rest: &[u8]) -> Option<(u8, usize)> {
     let byte = match rest.first()? {
         b'"' => b'"',
@@ -124,8 +128,8 @@ fn escape(rest: &[u8]) -> Option<(u8, usize)> {
     Some((byte, 2))
 }
 
-/// How many bytes from the start stand in a JSON string as they are: all before the first quote,
-/// backslash or control character.
+/// The number of bytes at the start that need no escape in a JSON string: those before the first
+/// quote, backslash or control character.
 #[inline(always)]
 #[allow(clippy::inline_always)] // It is in the innermost loop of all who use it.
 pub(crate) fn plain_len(bytes: &[u8]) -> usize {
@@ -144,8 +148,8 @@ pub(crate) fn plain_len(bytes: &[u8]) -> usize {
     at + plain_len_of_long(bytes.get(at..).unwrap_or_default())
 }
 
-/// The string that `bytes` are the rest of, without its closing quote, if it is of ASCII without
-/// escapes. Others may be, too.
+/// The rest of a string without its closing quote, if it is ASCII without escapes. May return
+/// `None` for other strings of that kind.
 pub(crate) fn ascii_name(bytes: &[u8]) -> Option<&[u8]> {
     let mut at = 0;
     while let Some(word) = chunk::<WORD>(bytes, at) {
@@ -159,13 +163,13 @@ pub(crate) fn ascii_name(bytes: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// Whether all bytes are of ASCII and stand in a JSON string as they are.
+/// Whether all bytes are ASCII and need no escape in a JSON string.
 pub(crate) fn is_plain_id(id: &[u8; 36]) -> bool {
     let stops = |at: usize| {
         let word = chunk::<WORD>(id, at).map_or(0, |word| u64::from_le_bytes(*word));
         ascii_stops(word)
     };
-    // The last one overlaps.
+    // The last word overlaps the one before it.
     stops(0) | stops(8) | stops(16) | stops(24) | stops(28) == 0
 }
 
@@ -194,7 +198,7 @@ fn is_special(byte: u8) -> bool {
     byte < b' ' || byte == b'"' || byte == b'\\'
 }
 
-/// By arithmetic on each of 16 places, without branches and comparisons, so that it compiles to
+/// Uses arithmetic on 16 bytes at a time, without branches and comparisons, so that it compiles to
 /// few vector instructions.
 fn is_plain(block: &[u8; BLOCK]) -> bool {
     const PLACES: usize = 16;
@@ -214,13 +218,13 @@ fn is_plain(block: &[u8; BLOCK]) -> bool {
 const EACH: u64 = u64::MAX / 0xFF;
 const HIGH: u64 = EACH * 0x80;
 
-/// Has the high bit of the first byte that is 0, the first being the lowest. Those of later bytes
-/// may be set wrongly: a borrow runs upwards.
+/// Sets the high bit of the first zero byte, counted from the lowest. The bits of later bytes may
+/// be wrong, because a borrow propagates upwards.
 fn zeros(bytes: u64) -> u64 {
     bytes.wrapping_sub(EACH) & !bytes
 }
 
-/// The high bit of the first byte that is special, as in [`zeros`].
+/// Sets the high bit of the first special byte, with the same limitation as [`zeros`].
 fn specials(word: u64) -> u64 {
     let is_control = word.wrapping_sub(EACH * u64::from(b' ')) & !word;
     let is_quote = zeros(word ^ (EACH * u64::from(b'"')));
@@ -228,7 +232,7 @@ fn specials(word: u64) -> u64 {
     (is_control | is_quote | is_backslash) & HIGH
 }
 
-/// As [`specials`], and those that are not of ASCII.
+/// Like [`specials`], also for non-ASCII bytes.
 fn ascii_stops(word: u64) -> u64 {
     specials(word) | (word & HIGH)
 }
@@ -243,7 +247,7 @@ mod tests {
         escaped(bytes, plain_len(bytes))
     }
 
-    /// Texts with specials near each other, near both ends and far apart.
+    /// Texts with special characters close together, near both ends and far apart.
     fn texts() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             "[ -~é\u{1F600}]{0,40}",

@@ -1,4 +1,4 @@
-//! What messages add up to: the same sums in a rollup and in a report.
+//! Sums over messages. Rollups and reports use the same sums.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::sketch::Sketch;
 use super::{ConversationMessage, Role, check_name};
 use crate::error::{Error, Result};
 
-/// Maximum number of types of errors that are counted one by one.
+/// Maximum number of error types that are counted separately.
 pub(super) const ERROR_TYPES_MAX: usize = 1_000;
 
-/// What some messages add up to. Sums stop at the greatest number there is.
+/// Sums over a set of messages. Additions saturate.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MessageSums {
@@ -31,25 +31,25 @@ pub struct MessageSums {
     pub tokens_reasoning: u64,
     /// The sum of their `latency_ms`.
     pub latency_ms_sum: u64,
-    /// How many say a latency.
+    /// Number of messages that report a latency.
     pub latency_count: u64,
-    /// How these latencies are spread, in milliseconds.
+    /// Distribution of these latencies, in milliseconds.
     pub latency_sketch: Sketch,
     /// The sum of their `context_utilization`.
     pub context_utilization_sum: f64,
-    /// How many say a context utilization.
+    /// Number of messages that report a context utilization.
     pub context_utilization_count: u64,
-    /// How many had their context compressed.
+    /// Number of messages whose context was compressed.
     pub compressed: u64,
-    /// How many have an `error`.
+    /// Number of messages with an `error`.
     pub errors: u64,
-    /// How many of these are of each `error_type`. The first 1000 types are counted; errors of
-    /// others, as those of none, count in `errors` alone.
+    /// Number of errors by `error_type`. The first 1000 types are counted. Errors of further types
+    /// and errors without a type only count in `errors`.
     pub errors_by_type: BTreeMap<String, u64>,
 }
 
 impl MessageSums {
-    /// Whether nothing was added.
+    /// Whether all sums are zero.
     pub(crate) fn are_zero(&self) -> bool {
         *self == MessageSums::default()
     }
@@ -106,7 +106,7 @@ impl MessageSums {
         }
     }
 
-    /// What is left of these without those, which are some of them.
+    /// The difference from `those`, which must be a part of these sums.
     fn without(&self, those: &MessageSums) -> MessageSums {
         let mut errors_by_type = self.errors_by_type.clone();
         for (error_type, less) in &those.errors_by_type {
@@ -139,7 +139,7 @@ impl MessageSums {
         }
     }
 
-    /// Checks what stands in a record, under these names or after `prefix`.
+    /// Checks the sums of a record, whose field names begin with `prefix`.
     pub(super) fn check(&self, prefix: &str) -> Result<()> {
         for error_type in self.errors_by_type.keys() {
             check_name(&format!("{prefix}errors_by_type"), error_type, true)?;
@@ -165,7 +165,7 @@ fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
 
-/// What the messages of a group add up to, in any role and in others than `assistant`.
+/// The sums of a group, in all roles and in roles other than `assistant`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Tally {
     pub messages: u64,
@@ -175,7 +175,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts a message. Sums of fractions depend on the order.
+    /// Adds a message. Sums of fractions depend on the order.
     pub(crate) fn count(&mut self, message: &Counted) {
         add(&mut self.messages, 1);
         add(&mut self.requests, u64::from(message.of == Of::Request));
@@ -185,7 +185,7 @@ impl Tally {
         }
     }
 
-    /// Counts all that another one counted.
+    /// Adds another tally.
     pub(crate) fn merge(&mut self, other: &Tally) {
         add(&mut self.messages, other.messages);
         add(&mut self.requests, other.requests);
@@ -193,24 +193,24 @@ impl Tally {
         self.others.merge(&other.others);
     }
 
-    /// What the answers alone add up to, those in the role `assistant`.
+    /// The sums of answers only: the messages in the role `assistant`.
     pub(crate) fn answers(&self) -> MessageSums {
         self.all.without(&self.others)
     }
 }
 
-/// What a message's tokens and the like belong to.
+/// What the tokens and latency of a message belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
-    /// A request, which it stands for.
+    /// A request. The message represents it.
     Request,
-    /// A request that another message stands for.
+    /// A request that another message represents.
     Part,
-    /// None.
+    /// No request.
     Other,
 }
 
-/// What of a message is added up.
+/// The data of a message that is summed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Counted {
     of: Of,
@@ -227,9 +227,9 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// The group of a message, and what it adds to its sums.
+    /// The group of a message and its data.
     pub(crate) fn of(message: ConversationMessage) -> (Group, Counted) {
-        // A line that someone rewrote may say less than nothing.
+        // A line edited by hand may contain negative numbers.
         let number = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
         let is_part = |part: &f64| (0.0..=1.0).contains(part);
         let of = match (message.role, message.part_of) {

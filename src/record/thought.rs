@@ -1,5 +1,5 @@
-//! Thoughts: an audit trail of what an agent planned, found and decided, each record chained to
-//! the one before it by a hash.
+//! Thoughts: an audit trail of an agent's plans, findings and decisions. Each record is chained to
+//! the previous one by a hash.
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -54,9 +54,8 @@ record! {
 }
 
 impl ThoughtRecord {
-    /// The hash that the record should have: the SHA-256, in lower-case hex digits, of the
-    /// canonical JSON (RFC 8785) of `content`, `id`, `prev_hash`, `task_id`, `timestamp` and
-    /// `type`.
+    /// The expected hash of the record: the SHA-256, in lower-case hex digits, of the canonical
+    /// JSON (RFC 8785) of `content`, `id`, `prev_hash`, `task_id`, `timestamp` and `type`.
     ///
     /// ```
     /// use decklog::ThoughtRecord;
@@ -93,7 +92,7 @@ impl ThoughtRecord {
             timestamp: self.timestamp.as_str(),
             r#type: self.thought_type,
         };
-        // Texts alone always have a canonical form.
+        // Texts always have a canonical form.
         let canonical = serde_json_canonicalizer::to_vec(&hashed).unwrap_or_default();
         hex(&Sha256::digest(canonical))
     }

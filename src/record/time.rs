@@ -1,4 +1,4 @@
-//! Times: epoch milliseconds, the UTC day they fall on, and validity.
+//! Times: epoch milliseconds, UTC days and validity.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,10 +12,10 @@ const DAY_MS: i64 = 86_400_000;
 /// The last millisecond of 9999-12-31.
 const AT_MAX: i64 = 253_402_300_799_999;
 
-/// When a fact holds from, and whether it is asserted or taken back.
+/// The time from which a fact holds, and whether the fact is asserted or retracted.
 ///
-/// In JSON a valid one is its integer; `{"at": …, "is_valid": false}` is the other. An integer
-/// read means a valid assertion. [`Timestamp::now`](crate::Timestamp::now) has the present.
+/// In JSON, an assertion is an integer and a retraction is `{"at": …, "is_valid": false}`. For the
+/// current time use [`Timestamp::now`](crate::Timestamp::now).
 ///
 /// ```
 /// use decklog::{Timestamp, Validity};
@@ -26,7 +26,7 @@ const AT_MAX: i64 = 253_402_300_799_999;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Validity {
-    /// Epoch milliseconds, UTC; kept as given.
+    /// Epoch milliseconds, UTC, exactly as given.
     pub at: i64,
     /// `false` retracts the record from `at` on.
     pub is_valid: bool,
@@ -43,7 +43,7 @@ impl Validity {
         Validity::at(super::now())
     }
 
-    /// A fact that is taken back from `at` on, in epoch milliseconds.
+    /// A fact that is retracted from `at` on, in epoch milliseconds.
     pub fn retracted(at: i64) -> Validity {
         Validity {
             at,
@@ -66,7 +66,7 @@ impl From<(i64, bool)> for Validity {
 }
 
 impl From<Validity> for i64 {
-    /// The time alone.
+    /// The time without the validity.
     fn from(validity: Validity) -> i64 {
         validity.at
     }
@@ -115,7 +115,7 @@ impl<'de> Deserialize<'de> for Validity {
     }
 }
 
-/// One UTC day, from 1970-01-01 to 9999-12-31: the name of a directory of the store.
+/// A UTC day, from 1970-01-01 to 9999-12-31. It names a directory of the store.
 ///
 /// ```
 /// use decklog::record::Day;
@@ -127,10 +127,10 @@ impl<'de> Deserialize<'de> for Validity {
 pub struct Day(u32);
 
 impl Day {
-    /// The last there is.
+    /// The last supported day.
     pub(crate) const LAST: Day = Day((AT_MAX / DAY_MS) as u32);
 
-    /// The day on which an instant falls, given in epoch milliseconds.
+    /// The day that contains a time in epoch milliseconds.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) outside 1970 to 9999.
@@ -145,23 +145,23 @@ impl Day {
         })
     }
 
-    /// The first millisecond of the day, and the first of the next one.
+    /// The first millisecond of the day and the first of the next day.
     pub fn bounds_ms(self) -> (i64, i64) {
         let start = i64::from(self.0) * DAY_MS;
         (start, start + DAY_MS)
     }
 
-    /// The day that is a number of days before this one, or 1970-01-01.
+    /// The day `days` days earlier, or 1970-01-01.
     pub(crate) fn minus(self, days: u32) -> Day {
         Day(self.0.saturating_sub(days))
     }
 
-    /// The next day; `None` after the last there is.
+    /// The next day; `None` after the last supported day.
     pub(crate) fn next(self) -> Option<Day> {
         Day::of(self.bounds_ms().1).ok()
     }
 
-    /// The Monday of its week, or the first day there is, which is a Thursday.
+    /// The Monday of its week, or 1970-01-01, which is a Thursday.
     pub(crate) fn monday(self) -> Day {
         const FROM_MONDAY_1970: u32 = 3;
         self.minus((self.0 + FROM_MONDAY_1970) % 7)
@@ -173,7 +173,7 @@ impl Day {
     }
 
     fn date(self) -> DateTime<chrono::Utc> {
-        // The constructors bound the value, so the fallback is never meant.
+        // The constructors check the range, so the fallback is never used.
         DateTime::from_timestamp_millis(self.bounds_ms().0).unwrap_or_default()
     }
 }
@@ -257,8 +257,8 @@ impl FromStr for Day {
     }
 }
 
-/// An instant as a person or a program writes it, in epoch milliseconds: as such, as RFC 3339, as a
-/// day, which is its start, or as tables show it. Always UTC, unless it says otherwise.
+/// Parses a time into epoch milliseconds. Accepts epoch milliseconds, RFC 3339, a day (its start),
+/// and the format that tables show. UTC unless the text has an offset.
 ///
 /// ```
 /// for text in ["1766793600000", "2025-12-27", "2025-12-27T01:00:00+01:00", "2025-12-27T00:00:00"] {

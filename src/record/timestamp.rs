@@ -1,4 +1,4 @@
-//! Instants that are kept as they were written.
+//! Timestamps that keep their original text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,11 +9,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 
-/// The longest text of an instant, which has nanoseconds and an offset in half of it.
+/// Maximum length of the text of a timestamp. A text with nanoseconds and an offset needs half of
+/// it.
 const TEXT_BYTES_MAX: usize = 64;
 
-/// An instant as RFC 3339 text, kept to the byte. In JSON that is read, it may lack its offset; it
-/// is in UTC then, and gets a `Z`.
+/// A timestamp as RFC 3339 text, kept byte for byte. JSON input may omit the offset; the time is
+/// then UTC and `Z` is appended.
 ///
 /// ```
 /// use decklog::Timestamp;
@@ -47,12 +48,12 @@ impl utoipa::PartialSchema for Timestamp {
 impl utoipa::ToSchema for Timestamp {}
 
 impl Timestamp {
-    /// Now, by the system's clock, in UTC with milliseconds.
+    /// The current time of the system clock, in UTC with milliseconds.
     pub fn now() -> Timestamp {
         Timestamp::of(&system_time())
     }
 
-    /// An instant given in epoch milliseconds, in UTC with milliseconds.
+    /// The timestamp of epoch milliseconds, in UTC with milliseconds.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) outside 1970 to 9999.
@@ -69,12 +70,12 @@ impl Timestamp {
         }
     }
 
-    /// The text, as it was given.
+    /// The original text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The instant in epoch milliseconds.
+    /// The time in epoch milliseconds.
     pub fn at(&self) -> i64 {
         self.at
     }
@@ -119,7 +120,7 @@ impl FromStr for Timestamp {
                 "{shown:?} is no timestamp ({why}): write it as in RFC 3339, such as 2026-04-17T00:00:00Z"
             ))
         };
-        // The parser takes any number of digits, and a minus sign that is none of RFC 3339's.
+        // The parser accepts any number of digits, and minus signs that RFC 3339 does not allow.
         if text.len() > TEXT_BYTES_MAX {
             return Err(bad(&format!("at most {TEXT_BYTES_MAX} bytes are allowed")));
         }
@@ -134,8 +135,9 @@ impl FromStr for Timestamp {
     }
 }
 
-/// The instant of an RFC 3339 text in UTC, with at most milliseconds, in epoch milliseconds: `None`
-/// for another, or one that is not surely right. Most are so, and a scan reads many.
+/// Parses an RFC 3339 text in UTC with at most milliseconds into epoch milliseconds. Returns `None`
+/// for any other text, and if the result is not certain. Most times have this form, and a scan
+/// parses many.
 pub(crate) fn instant_ms(text: &[u8]) -> Option<i64> {
     let (start, rest) = text.split_first_chunk::<19>()?;
     let [
@@ -189,7 +191,7 @@ pub(crate) fn instant_ms(text: &[u8]) -> Option<i64> {
     Some(seconds * 1_000 + i64::from(ms))
 }
 
-/// The system's clock, also where it stands before 1970.
+/// The system clock. It may be before 1970.
 pub(super) fn system_time() -> DateTime<Utc> {
     SystemTime::now().into()
 }
@@ -217,7 +219,7 @@ impl<'de> Deserialize<'de> for Timestamp {
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Timestamp, E> {
                 let given = text.parse();
-                // A program that has its times in UTC often leaves the offset out.
+                // Programs that use UTC often omit the offset.
                 let in_utc = |_: &Error| format!("{text}Z").parse();
                 given.or_else(|e| in_utc(&e).map_err(|_| E::custom(e)))
             }
@@ -230,7 +232,7 @@ impl<'de> Deserialize<'de> for Timestamp {
 mod tests {
     use super::*;
 
-    /// Bug: a minus sign of another alphabet, and any number of digits, were kept as given.
+    /// Regression: non-ASCII minus signs and any number of digits were accepted.
     #[test]
     fn it_is_written_as_the_calendar_writes_it() {
         for at in (0..253_402_300_799_999_i64).step_by(86_399_999 * 1_009 + 7) {

@@ -48,7 +48,7 @@ record! {
 }
 
 impl ConversationTurn {
-    /// A turn of now, with an id of its own, which is its `message_id` too.
+    /// A turn with the current time and a new id, which is also its `message_id`.
     ///
     /// ```
     /// use decklog::{ConversationTurn, TurnKind};

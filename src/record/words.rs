@@ -1,6 +1,6 @@
-//! Fields that hold one of a few words.
+//! Enumerations that are written as words.
 
-/// An enum whose variants are written as one word each, in JSON as anywhere else.
+/// An enum whose variants are written as one word each, in JSON and elsewhere.
 macro_rules! words {
     (
         $(#[$meta:meta])*
@@ -14,10 +14,10 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Every one of them.
+            /// All variants.
             pub const ALL: &'static [$name] = &[$($name::$variant,)+];
 
-            /// The word that the files use.
+            /// The word in the files.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $($name::$variant => $word,)+
@@ -25,7 +25,7 @@ macro_rules! words {
             }
         }
 
-        // Only the word: what serde derives takes an object of it, too.
+        // Accepts only the word. The derived implementation would also accept an object.
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<$name, D::Error> {
                 struct Word;

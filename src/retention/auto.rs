@@ -48,7 +48,8 @@ fn keep_up(store: &Store, has_full: bool, is_closing: &dyn Fn() -> bool) -> Resu
             now,
             ..RetainOptions::now(&mut until_closing)
         };
-        // What was imported today is told to go first, and goes tomorrow.
+        // By age only once a day. Expired records that were imported today are therefore removed
+        // tomorrow; the import announced it before.
         retain(store, options, is_due_by_day)?;
     }
     if is_closing() || !is_due_by_day {

@@ -21,7 +21,7 @@ pub struct CompactOptions<'a> {
     pub keep_days: u32,
     /// Only reports what would be removed. Default: false.
     pub dry_run: bool,
-    /// Called with each part that was compacted, or would be; `Break` ends the work early, without
+    /// Called with each part that was compacted, or would be. `Break` ends the work early, without
     /// harm. Default: continues.
     pub progress: &'a mut dyn FnMut(&CompactedPart) -> ControlFlow<()>,
 }
@@ -158,7 +158,7 @@ struct Run<'s> {
 }
 
 impl Run<'_> {
-    /// Compacts the segments of one day and kind; returns where lines have to wait.
+    /// Compacts the segments of one day and kind. Returns where lines must wait for others.
     fn compact_part(
         &self,
         (day, kind): (Day, Kind),
@@ -218,24 +218,24 @@ fn groups(segments: &[(SegmentName, u64)], bytes_max: u64, is_past: bool) -> Vec
     groups.into_iter().map(|(group, _)| group).collect()
 }
 
-/// The horizon: history before it is not kept.
+/// The horizon: history before it is removed.
 #[derive(Clone, Copy)]
 struct Horizon {
     day: Day,
-    /// Nothing goes: what is before it and not sealed would be, and what waits for another line
-    /// would not have to, were this for good.
+    /// Dry run: nothing is removed. Lines that would be sealed first count as removable, and lines
+    /// that wait for another line do not have to wait.
     dry_run: bool,
 }
 
 impl Horizon {
-    /// Whether a line is before it, and on disk: a power cut must not lose it after the line that it
-    /// supersedes is gone.
+    /// Whether a line is before the horizon and synced. Otherwise a power cut could lose it after
+    /// the line that it supersedes was removed.
     fn is_past(self, view: &Snapshot<'_>, loc: Loc) -> bool {
         view.day(loc) < self.day && (self.dry_run || view.is_sealed(loc))
     }
 }
 
-/// Whether a line has no effect on the state at the horizon or later.
+/// Whether a line has no effect on the state at or after the horizon.
 fn is_superseded(view: &Snapshot<'_>, kind: Kind, horizon: Horizon, line: &Candidate<'_>) -> bool {
     let table = view.table(kind);
     let found = line.entry.as_ref();
@@ -260,7 +260,7 @@ fn is_superseded(view: &Snapshot<'_>, kind: Kind, horizon: Horizon, line: &Candi
             Kind::ConversationTurns | Kind::ToolCalls | Kind::CodeEditProposals,
             Op::Asserted | Op::Requested | Op::Pending | Op::Retracted,
         ) => is_followed(view, kind, id, entry.loc, horizon),
-        // Its first line has its creation time.
+        // The first line has the creation time.
         (Kind::Conversations, Op::Updated) => entry.seq != row.seq && by(row.asserted),
         (Kind::Rollups, _) => by(row.asserted),
         // Outcomes and steps lead from the assertion to the current state.

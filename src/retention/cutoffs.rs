@@ -1,4 +1,4 @@
-//! The first days to keep.
+//! The first day to keep of each kind.
 
 use crate::privacy::PrivacySettings;
 use crate::record::{Day, Kind};
@@ -30,7 +30,7 @@ impl Cutoffs {
         }
     }
 
-    /// The same, but also removes everything before `day` that is not kept forever.
+    /// Like these cutoffs, but also removes everything before `day` that is not kept forever.
     pub(super) fn no_earlier_than(self, day: Day) -> Cutoffs {
         let later = |cutoff: Option<Day>| cutoff.map(|cutoff| cutoff.max(day));
         Cutoffs {
@@ -39,7 +39,7 @@ impl Cutoffs {
         }
     }
 
-    /// The first day of a kind of which all stays.
+    /// The first day of a kind from which on all records are kept.
     pub(crate) fn last(&self, kind: Kind) -> Option<Day> {
         let cutoff = self.kinds[kind as usize];
         match kind {
@@ -48,7 +48,7 @@ impl Cutoffs {
         }
     }
 
-    /// That of messages of a conversation whose own lines are gone.
+    /// The first day to keep for messages of a conversation whose own lines were removed.
     pub(super) fn of_rest(&self) -> Option<Day> {
         self.errors.max(self.kinds[Kind::Messages as usize])
     }

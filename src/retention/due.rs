@@ -27,7 +27,8 @@ pub(super) struct Due {
     /// The roots of the trees to keep at any age.
     current: Option<HashSet<i64>>,
     with: Dependents,
-    /// Where lines wait until older ones of the same records are gone; `None` if none are removed.
+    /// Where lines wait until older lines of the same records are removed; `None` if nothing is
+    /// removed.
     deferred: Option<BTreeSet<(Day, Kind)>>,
     /// The start of a chain could not be removed, so nothing after it can.
     keeps_thoughts: bool,
@@ -59,7 +60,7 @@ impl Due {
         self.keeps_thoughts |= name.kind == Kind::ThoughtRecords;
     }
 
-    /// Where lines were left that can go once those are gone that could go by now.
+    /// Where lines were kept that can be removed once the lines selected so far are removed.
     pub(super) fn take_deferred(&mut self) -> Vec<(Day, Kind)> {
         let deferred = self.deferred.as_mut().map(std::mem::take);
         deferred.into_iter().flatten().collect()
@@ -174,7 +175,7 @@ impl Due {
                     path.push(parent);
                     next = event.parent_id;
                 }
-                // It is gone: what is under it has no root but itself.
+                // It was removed: the events below it have no other root.
                 None => break path[path.len() - 1],
             }
         };

@@ -26,7 +26,7 @@ pub(super) fn has_older_elsewhere(
     let is_elsewhere = |loc: &Loc| loc.is_some() && !here.contains(&view.segment(*loc));
     match versions.iter().position(|version| *version == line.loc) {
         Some(place) => versions[..place].iter().any(is_elsewhere),
-        // Also a step that others followed: the last one repeats its times.
+        // Also a step that was followed by others: the last one repeats its times.
         None if line.loc == row.asserted || line.loc != row.done => false,
         // An outcome or a step.
         None => versions.iter().chain([&row.asserted]).any(is_elsewhere),

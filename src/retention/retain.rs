@@ -19,8 +19,8 @@ pub struct RetainOptions<'a> {
     pub now: i64,
     /// Only reports what would be removed. Default: false.
     pub dry_run: bool,
-    /// Called with each part that was removed, or would be; `Break` ends the work early, without harm.
-    /// Default: continues.
+    /// Called with each part that was removed, or would be. `Break` ends the work early, without
+    /// harm. Default: continues.
     pub progress: &'a mut dyn FnMut(&RetainedPart) -> ControlFlow<()>,
 }
 
@@ -55,8 +55,8 @@ pub struct RetainedPart {
 pub struct Retained {
     /// The parts, by kind and day.
     pub parts: Vec<RetainedPart>,
-    /// Number of bytes above the size limit that cannot be removed: they are kept forever, of today,
-    /// or related to such records.
+    /// Number of bytes above the size limit that cannot be removed, because the records are kept
+    /// forever, are of today, or are related to such records.
     pub bytes_over: u64,
     /// Whether [`RetainOptions::progress`] ended it early.
     pub is_interrupted: bool,

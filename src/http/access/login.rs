@@ -36,7 +36,7 @@ async fn login(
     method: Method,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    // HEAD does not use the code.
+    // A HEAD request does not consume the code.
     if method != Method::GET {
         let detail = "a code is only accepted by GET";
         let status = StatusCode::METHOD_NOT_ALLOWED;

@@ -211,7 +211,7 @@ mod tests {
         ] {
             assert_eq!(at(other, &[b"cross-site"]), None);
         }
-        // The origin would be there if it were the site that is allowed.
+        // If this were the allowed site, the `Origin` header would be present.
         let said = Said {
             sites: &[b"cross-site"],
             mode: Some(b"no-cors"),

@@ -1,4 +1,4 @@
-//! The running requests of a session. The transport matches answers only by id: of two requests with
+//! The running requests of a session. The transport matches answers only by id: if two requests had
 //! the same id, one would get the other's answer, and the other none.
 
 use std::collections::HashSet;
@@ -41,7 +41,7 @@ impl Drop for Call {
     }
 }
 
-/// Notifications of a request until it is answered, whether its client reads them or not.
+/// Notifications of a request until it is answered, even if its client does not read them.
 pub(super) struct Notifications<S: Stream<Item = ServerSseMessage> + Send + 'static> {
     /// `None` after its end.
     messages: Option<Pin<Box<S>>>,
@@ -68,7 +68,7 @@ impl<S: Stream<Item = ServerSseMessage> + Send + 'static> Stream for Notificatio
             return Poll::Ready(None);
         };
         let told = ready!(messages.as_mut().poll_next(context));
-        // Before the client gets the answer: its next request may have the same id.
+        // Before the client gets the answer, because its next request may have the same id.
         if told.as_ref().is_none_or(is_answer) {
             self.call = None;
         }

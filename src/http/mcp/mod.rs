@@ -33,13 +33,13 @@ use super::body;
 use super::problem::Problem;
 use super::serve::Options;
 
-/// Its path.
+/// The path of the endpoint.
 pub(super) const PATH: &str = "/mcp";
 
 const SESSION: &str = "mcp-session-id";
 const METHOD: &str = "mcp-method";
 const VERSION: &str = "mcp-protocol-version";
-/// The first version without sessions.
+/// The first protocol version without sessions.
 const SESSIONS_UNTIL: &str = "2026-07-28";
 /// The request whose answer is an endless stream of changes.
 const LISTEN: &str = "subscriptions/listen";
@@ -99,7 +99,7 @@ impl Mcp {
     }
 }
 
-/// Returns when running requests must be cut short.
+/// Returns when running requests must be aborted.
 async fn stop(mut stopped: watch::Receiver<bool>, grace: Duration) {
     let _ = stopped.wait_for(|stopped| *stopped).await;
     tokio::time::sleep(grace).await;
@@ -108,7 +108,7 @@ async fn stop(mut stopped: watch::Receiver<bool>, grace: Duration) {
 async fn handle(mcp: Mcp, app: Shared, mut request: Request) -> Result<Response, Problem> {
     let caller = caller(&app, &request);
     if is_without_sessions(request.headers()) {
-        // It has no meaning since that version, and must not lead into a session.
+        // The header has no meaning since that version, and must not select a session.
         request.headers_mut().remove(SESSION);
     }
     let headers = request.headers();
@@ -147,7 +147,7 @@ async fn handle(mcp: Mcp, app: Shared, mut request: Request) -> Result<Response,
 /// Whether the client uses a version of MCP without sessions.
 fn is_without_sessions(headers: &HeaderMap) -> bool {
     let version = headers.get(VERSION).map(HeaderValue::as_bytes);
-    // Versions are dates.
+    // Versions are dates, so they can be compared.
     version.is_some_and(|version| version >= SESSIONS_UNTIL.as_bytes())
 }
 
@@ -156,7 +156,7 @@ fn caller(app: &Shared, request: &Request) -> Caller {
     Caller {
         app: app.clone(),
         headers: request.headers().clone(),
-        // Cookies are ignored there.
+        // The stricter case: cookies are ignored.
         from: from.copied().unwrap_or(CameFrom::Allowed),
     }
 }
@@ -212,10 +212,10 @@ impl Mcp {
         Ok((headers, problem).into_response())
     }
 
-    /// The problem that prevents the request.
+    /// The problem that prevented the request.
     fn cannot(&self, is_in_session: bool) -> Problem {
         if is_in_session {
-            // It ended meanwhile.
+            // The session ended meanwhile.
             return no_session();
         }
         if self.sessions.are_all_in_use() {

@@ -20,7 +20,7 @@ use crate::http::access::Shower;
 
 /// Maximum number of sessions.
 pub(in crate::http) const SESSIONS_MAX: usize = 256;
-/// The transport has only messages, no codes.
+/// The transport reports only messages, no codes.
 pub(super) const ID_IN_USE: &str = "a request of this session with the same id is being answered";
 /// Idle timeout of a session: an agent may think, or wait for a person, for a long time.
 const IDLE_MAX: Duration = Duration::from_secs(60 * 60);
@@ -30,7 +30,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 pub(super) struct Sessions {
     all: LocalSessionManager,
     uses: Mutex<HashMap<SessionId, Use>>,
-    /// Prevents two new sessions from using the same slot.
+    /// Prevents two new sessions from taking the same slot.
     making: tokio::sync::Mutex<()>,
 }
 
@@ -39,7 +39,7 @@ struct Use {
     /// Running requests.
     open: usize,
     last: Instant,
-    /// Its owner; until it is set, no other client knows the id.
+    /// The owner. Until it is set, no other client knows the id.
     owner: Option<Shower>,
     calls: Calls,
 }
@@ -64,7 +64,7 @@ impl Sessions {
         let mut all = LocalSessionManager::default();
         // The transport counts notifications of subscriptions as use, even if no client reads them.
         all.session_config.keep_alive = None;
-        // Only cancelled requests would be kept, which are never requested again.
+        // Only cancelled requests would be kept, and these are never requested again.
         all.session_config.completed_cache_ttl = Duration::ZERO;
         Sessions {
             all,

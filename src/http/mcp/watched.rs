@@ -1,5 +1,5 @@
-//! The body of a long answer: it ends when its client loses access and, if it is endless, with the
-//! server.
+//! The body of a long answer. It ends when its client loses access. An endless answer also ends
+//! when the server stops.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -81,7 +81,7 @@ impl HttpBody for Watched {
             Some(body) if !is_over => ready!(Pin::new(body).poll_frame(context)),
             _ => None,
         };
-        // A revoked token ends it before more data.
+        // If the token was revoked, the answer ends before more data is sent.
         let frame = frame.and_then(Result::ok).map(Ok);
         let frame = frame.filter(|_| self.caller.is_allowed());
         if frame.is_none() {

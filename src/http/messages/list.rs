@@ -74,7 +74,7 @@ async fn page(app: &Shared, of: Option<Uuid>, query: MessageQuery) -> Result<Mad
 /// A page of messages.
 type Messages = Paged<ConversationMessage>;
 
-/// What a page has beside its items.
+/// The fields of a page besides its items.
 #[derive(Serialize)]
 struct Next {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -106,7 +106,7 @@ const FORMS: &[Form] = &[
     ),
 ];
 
-/// Forms whose kind follows from this field.
+/// Fields that determine the kind of a form.
 const TELLING: &[(&str, &str)] = &[
     ("DecidedProposal", "decided_at"),
     ("ClaimedTask", "attempts"),
@@ -158,7 +158,7 @@ fn line(form: &'static Form) -> (&'static Form, Map<String, Value>, Vec<&'static
         properties.insert("at".to_owned(), nullable(moment()));
     }
     match (kind, ops) {
-        // As in a task that was read.
+        // A task that was read has a null or 0 here.
         (Kind::Inbox, [Op::Queued]) => {
             let none = json!({ "type": ["integer", "null"], "enum": [0, null] });
             properties.insert("attempts".to_owned(), none);

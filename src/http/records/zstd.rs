@@ -16,8 +16,8 @@ pub(super) struct ZstdReader<'a> {
 }
 
 impl<'a> ZstdReader<'a> {
-    /// A frame with a window larger than the maximum body and than HTTP's maximum is refused, as the
-    /// window is held in memory.
+    /// A frame is rejected if its window is larger than the maximum body and than HTTP's maximum,
+    /// because the window is held in memory.
     pub(super) fn new(body: &'a [u8], body_bytes_max: usize) -> ZstdReader<'a> {
         let mut decoder = FrameDecoder::new();
         decoder.set_max_window_size(body_bytes_max.max(WINDOW_BYTES) as u64);
@@ -87,8 +87,8 @@ mod tests {
         Ok(whole)
     }
 
-    /// As the `zstd` command made them: of a text at the levels 1 and 19, with its length and
-    /// without, and in between a frame to be skipped.
+    /// Made with the `zstd` command, at levels 1 and 19, with and without the length, and with a
+    /// skippable frame in between.
     #[test]
     fn frames_of_the_reference_implementation_are_read_one_after_the_other() {
         let body = include_bytes!("../../../tests/data/records.zst");
@@ -114,7 +114,7 @@ mod tests {
         let mut broken = frame.clone();
         *broken.last_mut().unwrap() ^= 1;
         assert!(read(&broken).is_err());
-        // No block; a window of 2^(10 + 15) bytes.
+        // No block, and a window of 2^(10 + 15) bytes.
         let long = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 15 << 3, 0x01, 0x00, 0x00];
         assert!(read(&long).is_err());
         let short = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 14 << 3, 0x01, 0x00, 0x00];

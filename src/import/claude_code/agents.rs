@@ -1,9 +1,10 @@
-//! The sub-agents of a session: which conversation a line of one is of, and which call started it.
+//! Sub-agents of a session: the conversation of each line of a sub-agent, and the call that started
+//! it.
 //!
-//! An agent has a file of its own, or marked lines in the file of its session. The lines name the
-//! agent; where they do not, each chain of lines is one agent. The call that started it is named in
-//! the file beside the agent's, or in the call's result; else it is the call with the prompt that
-//! the agent begins with.
+//! A sub-agent has its own file, or marked lines in the file of its session. The lines name the
+//! agent. If they do not, each chain of lines is one agent. The call that started the agent is
+//! named in the metadata file next to the agent's file, or in the result of the call. Otherwise it
+//! is the call whose prompt equals the agent's first prompt.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -19,28 +20,28 @@ use crate::import::ids::{IdMap, IdSet, foreign_id};
 use crate::import::json::{self, Raw};
 use crate::record::{ToolCallDone, ToolCallReq};
 
-/// The tools that start an agent, by the names that they have had.
+/// Names of the tool that starts an agent, in different versions.
 const TOOLS: [&str; 2] = ["Task", "Agent"];
-/// A longer file beside an agent's is none that the client wrote.
+/// Maximum size of a metadata file. The client does not write larger ones.
 const META_BYTES_MAX: u64 = 64 << 10;
 
-/// What is known of a file's agents.
+/// The sub-agents of a file.
 #[derive(Default)]
 pub(super) struct Agents {
     started: Vec<Started>,
-    /// The conversation that each line of an agent without a name is of.
+    /// The conversation of each line of an agent without a name.
     chains: IdMap<Uuid>,
     begun: IdSet,
-    /// Of the agent whose file this is.
+    /// The agent whose file this is, from its metadata file.
     beside: Option<Started>,
 }
 
-/// An agent as the call that started it describes it.
+/// An agent as described by the call that started it.
 #[derive(Default)]
 struct Started {
     call: Option<String>,
     title: Option<String>,
-    /// A hash of the prompt.
+    /// Hash of the prompt.
     prompt: Option<u64>,
     is_known: bool,
 }
@@ -50,7 +51,7 @@ fn id_of(session: &str, agent: &str) -> Uuid {
 }
 
 impl Agents {
-    /// What stands beside a file: the call that started the agent whose file it is.
+    /// Reads the metadata file next to a session file: the call that started the agent.
     pub(super) fn of_file(path: &Path) -> Agents {
         let beside = || -> Option<Started> {
             let name = path.file_name()?.to_str()?;
@@ -74,7 +75,7 @@ impl Agents {
         }
     }
 
-    /// The conversation of a line, if it is an agent's.
+    /// The conversation of a line, if the line belongs to an agent.
     pub(super) fn talk(
         &mut self,
         line: &Line<'_>,
@@ -99,7 +100,7 @@ impl Agents {
         Ok(Some(talk))
     }
 
-    /// Takes note of the calls that start agents.
+    /// Records the calls that start agents.
     pub(super) fn calls(&mut self, calls: &[ToolCallReq]) {
         for call in calls {
             if !TOOLS.contains(&&*call.tool_name) {
@@ -118,7 +119,7 @@ impl Agents {
         }
     }
 
-    /// What the client's account of a result says of the agent that its call started.
+    /// Records what the `toolUseResult` of a call contains about the agent that the call started.
     pub(super) fn result(
         &mut self,
         session: &str,
@@ -134,7 +135,7 @@ impl Agents {
         Some(started.heading(id_of(session, &agent)))
     }
 
-    /// What is known of an agent whose first line this is.
+    /// The heading of an agent at its first line, if its call is known.
     pub(super) fn first_line(&mut self, talk: Uuid, prompt: &str) -> Option<Heading> {
         if !self.begun.insert(talk) {
             return None;

@@ -1,4 +1,4 @@
-//! The blocks of a line of Claude Code: texts, tool calls and their results.
+//! The content blocks of a line of Claude Code: texts, tool calls and their results.
 
 use std::borrow::Cow;
 
@@ -19,13 +19,13 @@ enum Sort {
     Result,
 }
 
-/// What the blocks of a line add up to.
+/// The contents of a line's blocks, collected.
 pub(super) struct Content<'a> {
     line: Uuid,
     at: i64,
     texts: Vec<(Sort, Cow<'a, str>)>,
     thoughts: Vec<Cow<'a, str>>,
-    /// What each result holds, as it stands.
+    /// The raw content of each result.
     outcomes: Vec<Raw<'a>>,
     pub(super) others: Others,
     said: bool,
@@ -116,7 +116,7 @@ impl<'a> Content<'a> {
         else {
             return Ok(false);
         };
-        // A call without arguments has an empty object of them.
+        // A call without arguments gets an empty object.
         let arguments = block.input.get().unwrap_or("{}");
         let shown = ["[tool_use ", &tool_name, " ", &call_id, "]"].concat();
         self.texts.push((Sort::Call, Cow::Owned(shown)));
@@ -158,8 +158,9 @@ impl<'a> Content<'a> {
         Ok(true)
     }
 
-    /// Gives the results their outcomes: what the model saw or, if there is one result, the
-    /// client's own account of it, which holds more. With several it would be unclear whose it is.
+    /// Sets the outcomes of the results: the content that the model saw or, if there is a single
+    /// result, the client's own account, which has more detail. With several results it would be
+    /// unclear which one the account belongs to.
     pub(super) fn outcomes(&mut self, account: Raw<'a>) {
         let account = account.get().filter(|raw| raw.starts_with(['{', '[']));
         if let ([done], Some(account)) = (self.facts.results.as_mut_slice(), account) {
@@ -212,13 +213,13 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Whether the model said and called nothing.
+    /// Whether the line contains only reasoning.
     fn is_only_thought(&self) -> bool {
         !self.thoughts.is_empty() && !self.said && self.facts.calls.is_empty()
     }
 
-    /// The content of the line's turn, without what the model thought. A line with nothing else
-    /// stays in the chain of parents.
+    /// The content of the line's turn, without reasoning. A line that contains nothing else still
+    /// gets a turn, because it is part of the parent chain.
     pub(super) fn turn_content(&self) -> String {
         if self.is_only_thought() && self.others.is_empty() {
             return "[thinking]".to_owned();
@@ -226,15 +227,15 @@ impl<'a> Content<'a> {
         joined(self.texts.iter().map(|(_, text)| &**text), &self.others)
     }
 
-    /// What the model thought.
+    /// The model's reasoning.
     pub(super) fn reasoning(&self) -> Option<String> {
         let thoughts = self.thoughts.iter().map(|text| &**text);
         let thoughts = joined(thoughts, &Others::default());
         Some(thoughts).filter(|thoughts| !thoughts.is_empty())
     }
 
-    /// Adds the results of tools that the line has to its message. Several results have the ids of
-    /// their calls.
+    /// Adds the tool results of the line to its message. If there are several, each is labelled
+    /// with the id of its call.
     pub(super) fn results_into(&self, message: &mut ConversationMessage) {
         let results = &self.facts.results;
         let texts = self.texts.iter().filter(|(sort, _)| *sort == Sort::Result);
@@ -259,7 +260,7 @@ impl<'a> Content<'a> {
         message.error_type = failed;
     }
 
-    /// What the line adds to a message, without what it holds of results. Takes the texts.
+    /// The texts that the line adds to a message, without those of results. Moves them out.
     pub(super) fn message_texts(&mut self) -> Vec<Text<'a>> {
         if self.texts.is_empty() {
             let others = joined(std::iter::empty(), &self.others);
@@ -279,7 +280,7 @@ impl<'a> Content<'a> {
     }
 }
 
-/// From the call's id alone: a result names no more of its call than that.
+/// Derived from the call's id alone, because a result contains nothing else about its call.
 fn request_id(call_id: &str) -> Uuid {
     named("claude-code:tool_use", call_id)
 }

@@ -1,8 +1,8 @@
 //! Session files of Claude Code.
 //!
 //! A `user`, `assistant` or `system` line with its base fields (`uuid`, `sessionId`, `timestamp`)
-//! is one turn, so that the chain of parents stays whole. Its blocks may besides be tool calls
-//! and results. Any other line is not understood, and the chain of parents goes past it.
+//! is one turn, so that the parent chain is complete. Its blocks may also be tool calls and
+//! results. Any other line is counted as not understood and is skipped in the parent chain.
 
 mod agents;
 mod content;
@@ -27,25 +27,25 @@ use content::Content;
 use shape::Line;
 use shape::{CacheCreation, Fork, Iteration, OutputDetails, Spoken, Titled, UsageObject, Whole};
 
-/// The model named in what the client itself wrote in the model's place.
+/// The model name in messages that the client wrote itself.
 const SYNTHETIC: &str = "<synthetic>";
-/// The class of the errors that stand where an answer was to come.
+/// The error class of a message that reports a failed API request.
 const API_ERROR: &str = "api_error";
 
-/// The least bytes of a message's id that make it the provider's own.
+/// Minimum number of bytes of a message id that was issued by the provider.
 const RANDOM_BYTES_MIN: usize = 20;
 
-/// What is remembered from line to line.
+/// State that is kept from line to line.
 #[derive(Default)]
 pub(super) struct Session {
-    /// A response as the line before named it, which is mostly this line's too, and its id here.
+    /// Cache for the latest response: its name in the file and its id.
     response: (String, Uuid),
-    /// When the responses of this file began of which no request is named.
+    /// Start times of this file's responses that name no request.
     begun: HashMap<String, i64>,
-    /// The responses of this file with the tokens that its lines have told so far.
+    /// This file's responses with the tokens that their lines have reported so far.
     told: IdMap<Tokens>,
-    /// The turns that stand in the chain of parents for lines that are no turns, such as
-    /// attachments, and for the copies of lines in a fork.
+    /// For lines that are not turns, such as attachments, and for copied lines in a fork: the turn
+    /// that replaces them in the parent chain.
     stand_ins: IdMap<Option<Uuid>>,
     agents: Agents,
     /// The conversations whose first prompt was read.
@@ -53,7 +53,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Of the file at this path.
+    /// The initial state for the file at this path.
     pub(super) fn of_file(path: &Path) -> Session {
         Session {
             agents: Agents::of_file(path),
@@ -61,19 +61,19 @@ impl Session {
         }
     }
 
-    /// The turn before a line that names the line before it.
+    /// The turn of the parent line, or the turn that replaces it.
     fn parent(&self, line: Option<Cow<'_, str>>) -> Option<Uuid> {
         let line = foreign_id("claude-code:line", &line?);
         self.stand_ins.get(&line).copied().unwrap_or(Some(line))
     }
 
-    /// Has the turn before a line that is no turn stand for it, whatever its ids.
+    /// Replaces a line that is not a turn by its parent's turn, under both ids of the line.
     fn no_turn(&mut self, line: [Uuid; 2], parent: Option<Uuid>) {
         self.stand_ins.extend(line.map(|line| (line, parent)));
     }
 
-    /// What a line says of the conversation that it is of: of a session its first prompt, and of a
-    /// sub-agent what it was started for.
+    /// Adds what a line says about its conversation: the first prompt of a session, or the task for
+    /// which a sub-agent was started.
     fn head(&mut self, talk: &ConversationRef<'_>, turn: &ConversationTurn, facts: &mut Facts<'_>) {
         if talk.parent.is_some() {
             facts
@@ -91,10 +91,10 @@ impl Session {
         }
     }
 
-    /// The id of the response that a line of this time is a part of. A message id of the provider is
-    /// unique. Sub-agents may repeat such messages under other request ids. Gateways may use an id
-    /// again: for another request or, if they name no requests, in another session. Copies of a
-    /// session keep their times.
+    /// The id of the response that a line is part of. Message ids of the provider are unique, and
+    /// sub-agents may repeat such messages under other request ids. Gateways may reuse an id for
+    /// another request or, if they name no requests, in another session. Copies of a session keep
+    /// their timestamps, so the time of the first line then distinguishes responses.
     fn response(&mut self, message: &str, request: Option<&str>, at: i64) -> Uuid {
         let name = match request {
             _ if is_of_provider(message) => message.to_owned(),
@@ -111,8 +111,8 @@ impl Session {
         self.response.1
     }
 
-    /// What a line tells of a response beyond the lines before it, and whether it is the first.
-    /// Each tells the tokens so far.
+    /// The tokens that a line adds to its response, and whether it is the first line of the
+    /// response. Each line reports the total so far.
     fn growth(&mut self, response: Uuid, tokens: Tokens) -> (Tokens, bool) {
         match self.told.entry(response) {
             Entry::Vacant(entry) => {
@@ -128,7 +128,7 @@ impl Session {
     }
 }
 
-/// What a line says; an `Err` is the reason for which it is broken.
+/// Parses a line. An `Err` is the reason why the line is broken.
 pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>, String> {
     let Some(mut whole) = Whole::read(text)? else {
         return Ok(Facts::not_understood("(not an object)"));
@@ -146,7 +146,8 @@ pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>
         });
     };
     let own_id = foreign_id("claude-code:line", &uuid);
-    // A fork repeats the lines of its session, and says whose they are: they are that one's.
+    // A fork repeats lines of its session and names that session. These lines belong to that
+    // session.
     if let Some(fork) = json::member::<Fork<'_>>(line.forked_from)? {
         name = json::text(fork.session_id)?.unwrap_or(name);
         uuid = json::text(fork.message_uuid)?.unwrap_or(uuid);
@@ -208,7 +209,7 @@ pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>
     Ok(content.facts)
 }
 
-/// The id of the response that a line is a part of; its own id if it names none.
+/// The id of the response that a line is part of, or the line's own id if it names none.
 fn message_id(
     session: &mut Session,
     line: &Line<'_>,
@@ -225,7 +226,7 @@ fn message_id(
     Ok(session.response(&message, request.as_deref(), at))
 }
 
-/// The title that a line gives to a session, if it is one that does.
+/// The title that a line gives to a session, if it is a title line.
 fn title(kind: &str, text: &str) -> Result<Option<Heading>, String> {
     let origin = match kind {
         "summary" => Origin::Summary,
@@ -243,7 +244,7 @@ fn title(kind: &str, text: &str) -> Result<Option<Heading>, String> {
     Ok(words.and_then(|words| Heading::titled(of, origin, &words)))
 }
 
-/// The message that a line is, `from_model` if it is a part of a response.
+/// The message of a line. `from_model`: the line is part of a response.
 fn said<'a>(
     session: &mut Session,
     line: &Line<'a>,
@@ -283,7 +284,7 @@ fn said<'a>(
         }
         if synthetic.is_some() && tokens == Tokens::default() {
             message.inference_metadata = None;
-            // No API was asked where the client spoke in the model's place.
+            // The client wrote this in place of the model, without an API request.
             if !failed {
                 message.role = Role::System;
             }
@@ -315,7 +316,7 @@ fn said<'a>(
     })
 }
 
-/// The tokens of the models that advised the one which answers. Its usage leaves them out.
+/// The tokens of advisor models. The usage of the answering model does not include them.
 fn advice<'a>(
     session: &mut Session,
     response: Uuid,
@@ -355,13 +356,13 @@ fn advice<'a>(
     Ok(advice)
 }
 
-/// Whether a message's id has the form of Anthropic's, which are never used again.
+/// Whether a message id has Anthropic's format. Such ids are never reused.
 fn is_of_provider(message: &str) -> bool {
     let random = message.strip_prefix("msg_");
     random.is_some_and(|random| random.len() >= RANDOM_BYTES_MIN)
 }
 
-/// The tokens written to the cache, by how long it keeps them.
+/// The tokens written to the cache, summed over its retention times.
 fn cache_writes(parts: Raw<'_>) -> Option<u64> {
     let parts: CacheCreation<'_> = json::member(parts).ok()??;
     let of = |count| json::number(count).unwrap_or(0);

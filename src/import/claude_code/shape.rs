@@ -1,7 +1,7 @@
-//! The objects in a session file, of any member types.
+//! The objects in a session file. Their members may have any type.
 //!
-//! The fast reading goes through a line once, down to the blocks of its message. Where it meets
-//! anything else than what a line mostly holds, the objects are read one by one.
+//! The fast reader parses a line in one pass, including the blocks of its message. If it finds
+//! anything unusual, the objects are parsed one by one.
 
 use crate::import::json::{self, Cursor, Shape, shapes};
 
@@ -60,13 +60,13 @@ shapes! {
         iterations: "iterations",
     }
 
-    /// A part of what a request took.
+    /// A part of a request's usage.
     Iteration {
         kind: "type",
         model: "model",
     }
 
-    /// A line that gives a title.
+    /// A line with a title.
     Titled {
         session_id: "sessionId",
         leaf_uuid: "leafUuid",
@@ -81,12 +81,12 @@ shapes! {
         prompt: "prompt",
     }
 
-    /// The client's account of what such a call did.
+    /// The client's account of the result of such a call.
     Account {
         agent_id: "agentId",
     }
 
-    /// The file beside an agent's.
+    /// The metadata file next to an agent's file.
     Meta {
         call: "toolUseId",
         description: "description",
@@ -102,17 +102,18 @@ shapes! {
     }
 }
 
-/// More blocks than this are read one by one, so that no line takes many times its own size.
+/// Maximum number of blocks that the fast reader parses, so that memory use stays proportional to
+/// the line. Further blocks are parsed one by one.
 const BLOCKS_MAX: usize = 1000;
 
-/// A line and, if they were read with it, its message and blocks.
+/// A line with its message and blocks, if they were parsed with it.
 #[derive(Default)]
 pub(super) struct Whole<'a> {
     pub(super) line: Line<'a>,
     spoken: Option<Spoken<'a>>,
 }
 
-/// A message and, if they were read with it, its blocks and its usage.
+/// A message with its blocks and its usage, if they were parsed with it.
 #[derive(Default)]
 pub(super) struct Spoken<'a> {
     pub(super) message: Message<'a>,
@@ -121,7 +122,7 @@ pub(super) struct Spoken<'a> {
 }
 
 impl<'a> Whole<'a> {
-    /// The line that a text is; `None` if it is other JSON.
+    /// Parses a line; `None` if the text is JSON other than an object.
     pub(super) fn read(text: &'a str) -> Result<Option<Whole<'a>>, String> {
         if let Some(whole) = json::quick(text) {
             return Ok(Some(whole));
@@ -130,7 +131,7 @@ impl<'a> Whole<'a> {
         Ok(line.map(|line| Whole { line, spoken: None }))
     }
 
-    /// The line's message; `None` if there is none, or other JSON.
+    /// The line's message; `None` if it is missing or not an object.
     pub(super) fn spoken(&mut self) -> Result<Option<Spoken<'a>>, String> {
         if let Some(spoken) = self.spoken.take() {
             return Ok(Some(spoken));
@@ -144,7 +145,7 @@ impl<'a> Whole<'a> {
 }
 
 impl<'a> Spoken<'a> {
-    /// The usage of the message; `None` if there is none that reads as one.
+    /// The usage of the message; `None` if it is missing or malformed.
     pub(super) fn usage(&self) -> Option<UsageObject<'a>> {
         self.usage
             .or_else(|| json::member(self.message.usage).ok().flatten())

@@ -1,4 +1,4 @@
-//! Tool calls in a rollout file, and what came of them.
+//! Tool calls and their results in a rollout file.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::import::ids::named;
 use crate::import::json;
 use crate::record::{Role, ToolCallDone, ToolCallReq, ToolStatus, Validity, args_sha256};
 
-/// What the ids of messages are made of that are no turns.
+/// Scope of the ids of messages that are not turns.
 const ITEM: &str = "codex:item";
 
 pub(super) fn call(
@@ -42,7 +42,7 @@ pub(super) fn call(
     let (Some(tool_name), Some(call_id)) = (name, json::owned_text(call_id)?) else {
         return Ok(None);
     };
-    // A call without arguments has an empty object of them.
+    // A call without arguments gets an empty object.
     let arguments =
         json::text_or_bytes(arguments)?.map_or_else(|| "{}".to_owned(), Cow::into_owned);
     let req = ToolCallReq {
@@ -87,7 +87,7 @@ pub(super) fn result(
     let mut said = rollout.said(here, id, Role::Tool, Text::Words("".into()))?;
     said.message.tool_result = Some(outcome.clone().unwrap_or_default());
     said.message.tool_call_id = Some(call_id.clone());
-    // The client told what came of the call, and how long it took.
+    // The client reported the result and the duration of the call.
     if let Some(CallProgress::Ended(kind)) = told {
         rollout
             .calls
@@ -122,7 +122,7 @@ pub(super) fn result(
     }))
 }
 
-/// The kind and the words of the failure that an outcome states, if it does.
+/// The kind and the message of the failure that an outcome reports, if any.
 fn failure(outcome: &str) -> Option<(String, String)> {
     if let Some(code) = exit_code(outcome) {
         return (code != 0).then(|| (EXIT_CODE.to_owned(), outcome.to_owned()));
@@ -142,7 +142,7 @@ fn failure(outcome: &str) -> Option<(String, String)> {
     Some((kind.to_owned(), words.unwrap_or_else(|| outcome.to_owned())))
 }
 
-/// From the call's id alone: an output names no more of its call than that.
+/// Derived from the call's id alone, because an output contains nothing else about its call.
 pub(super) fn request_id(call_id: &str) -> Uuid {
     named("codex:call", call_id)
 }

@@ -1,43 +1,45 @@
-//! Where the own part of a forked rollout begins. A fork opens with its own `session_meta` and
-//! then holds its parent's lines once more, mostly with the times at which they were copied. What
-//! they say and the tokens they tell of are the parent's, and are taken from its file.
+//! Finds where the own part of a forked rollout begins. A fork starts with its own `session_meta`
+//! and then repeats its parent's lines, usually with the time of the copy as timestamp. The content
+//! and tokens of these lines belong to the parent and are read from its file.
 //!
-//! Each line is judged by itself and those before it, so that a file that still grows is read as
-//! the whole of it will be.
+//! Each line is judged only by itself and the lines before it, so that a growing file is read in
+//! the same way as the complete file.
 
 use uuid::Uuid;
 
 use super::shape::{Line, Payload};
 use crate::import::json;
 
-/// How much earlier than its session a line may seem, in milliseconds, before it is a copy.
+/// Tolerance in milliseconds: a line that is earlier than its session by more than this is a copy.
 const SLACK_MS: i64 = 1_000;
-/// Copies are written in one go. A line that comes so long after the one before it is none.
+/// Copies are written without pauses. A line that follows the previous one after at least this
+/// pause is not a copy.
 const PAUSE_MS: i64 = 2_000;
-/// The same where turns tell by their ids or times whose they are.
+/// Like `PAUSE_MS`, for files in which turns can be recognized as copies by their ids or times.
 const LONG_PAUSE_MS: i64 = 60_000;
 
-/// The start of a file, in which each line may be a copy.
+/// State for the start of a file, where each line may be a copy.
 pub(super) struct Start {
-    /// When the session was made, in epoch milliseconds.
+    /// Creation time of the session, in epoch milliseconds.
     made_at: i64,
-    /// The number of its first own line, if the file says so.
+    /// Ordinal of the first own line, if the file states it.
     own_from: Option<u64>,
     is_fork: bool,
-    /// Some copies kept their times, so all have.
+    /// A copied line kept its timestamp, so all copies do.
     keeps_times: bool,
-    /// A turn told by itself that it is a copy.
+    /// A turn could be classified by its own id or time.
     turns_tell: bool,
     latest: i64,
 }
 
 impl Start {
-    /// What the first `session_meta` of a file, written at a time, says of it.
+    /// Reads the first `session_meta` of a file, which was written at time `at`.
     pub(super) fn of(payload: &Payload<'_>, at: i64) -> Start {
         let made_at = json::timestamp(payload.timestamp).ok().flatten();
         let own_from = json::number(payload.history_start);
         Start {
-            // A fork may open with its parent's time, on a line that was written when it was made.
+            // A fork may start with its parent's time, although the line was written when the fork
+            // was created.
             made_at: made_at.map_or(at, |made_at| made_at.max(at)),
             own_from,
             is_fork: own_from.is_some()
@@ -48,12 +50,12 @@ impl Start {
         }
     }
 
-    /// The `session_meta` of another session stands here: its lines follow.
+    /// A `session_meta` of another session was read: copies of that session's lines follow.
     pub(super) fn has_parent(&mut self) {
         self.is_fork = true;
     }
 
-    /// Whether a line is a copy; if not, neither is any after it.
+    /// Whether a line is a copy. If it is not, no later line is a copy.
     pub(super) fn is_copy(&mut self, line: &Line<'_>, payload: &Payload<'_>, at: i64) -> bool {
         if let Some(own_from) = self.own_from {
             return json::number(line.ordinal).is_none_or(|ordinal| ordinal < own_from);
@@ -81,7 +83,7 @@ impl Start {
     }
 }
 
-/// When the turn that a line names began, as far as its id or the line tells.
+/// When the turn of a line began, if its id or the line states it.
 fn began_at(payload: &Payload<'_>) -> Option<i64> {
     let id = json::text(payload.turn_id).ok().flatten();
     let id = id.and_then(|id| Uuid::try_parse(&id).ok());

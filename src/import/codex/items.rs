@@ -1,6 +1,6 @@
-//! What a client says of an item once it is complete. Texts and calls of the model stand in a
-//! `response_item` as well; what runs within a call, as the commands of a script, stands here alone.
-//! Older clients say the same on lines of their own, such as `exec_command_end`.
+//! The client's report of a completed item. Texts and calls of the model are also in a
+//! `response_item`. Operations inside a call, such as the commands of a script, are only reported
+//! here. Older clients use separate line types, such as `exec_command_end`.
 
 use uuid::Uuid;
 
@@ -12,20 +12,20 @@ use crate::import::ids::named;
 use crate::import::json::{self, Raw};
 use crate::record::{ToolCallDone, ToolCallReq, ToolStatus, Validity, args_sha256};
 
-/// The kind of a failure that an exit code tells of.
+/// The kind of a failure reported by an exit code.
 pub(super) const EXIT_CODE: &str = "exit_code";
-/// The kind of any other.
+/// The kind of any other failure.
 pub(super) const TOOL_ERROR: &str = "tool_error";
 
-/// What a rollout told of a call so far.
+/// What the rollout has reported about a call so far.
 pub(super) enum CallProgress {
-    /// The model made it.
+    /// The model requested it.
     Asked,
-    /// It began within another one.
+    /// It started inside another call.
     Begun,
-    /// The model saw its output.
+    /// Its output was returned to the model.
     Returned,
-    /// The client said what came of it, with the kind of its failure.
+    /// The client reported the result. The value is the kind of failure.
     Ended(Option<&'static str>),
 }
 
@@ -58,7 +58,8 @@ impl Rollout {
         })
     }
 
-    /// What begins on its own: a call, unless it is one that the model made.
+    /// The start of a call that the model did not request itself. Calls requested by the model are
+    /// already known.
     pub(super) fn begun(
         &mut self,
         here: Here,
@@ -81,9 +82,9 @@ impl Rollout {
         }))
     }
 
-    /// What came of a command, of a change of files or of a call to an MCP server. It is the result
-    /// of the call that the model made, or of one that began on its own, as within a script. What
-    /// is told once more is passed over.
+    /// The result of a command, a file change or a call to an MCP server. It belongs to a call that
+    /// the model requested, or to one that started by itself, for example inside a script. Repeated
+    /// results are ignored.
     pub(super) fn ended(
         &mut self,
         here: Here,
@@ -133,12 +134,13 @@ impl Rollout {
         }))
     }
 
-    /// Items of several sessions may have one id.
+    /// Item ids are not unique across sessions, so the session is part of the id.
     fn own_id(&self, call_id: &str) -> Uuid {
         named("codex:item", &format!("{}:{call_id}", self.session))
     }
 
-    /// A call that the model did not make itself; `None` for one of an MCP server without names.
+    /// A call that the model did not request itself; `None` for an MCP call without server and tool
+    /// name.
     fn own_call(
         &self,
         at: i64,
@@ -181,7 +183,7 @@ impl Rollout {
     }
 }
 
-/// An item and the id of its call.
+/// An item and its call id.
 fn item(raw: Raw<'_>) -> Result<Option<(Item<'_>, String)>, String> {
     let Some(item) = json::member::<Item<'_>>(raw)? else {
         return Ok(None);
@@ -190,7 +192,7 @@ fn item(raw: Raw<'_>) -> Result<Option<(Item<'_>, String)>, String> {
     Ok(call_id.map(|call_id| (item, call_id)))
 }
 
-/// The kind of an item's failure.
+/// The kind of failure of an item.
 fn failure(item: &Item<'_>) -> Result<Option<&'static str>, String> {
     let code = item.exit_code.get().and_then(|code| code.parse().ok());
     if code.is_some_and(|code: i64| code != 0) {
@@ -206,14 +208,14 @@ fn failure(item: &Item<'_>) -> Result<Option<&'static str>, String> {
     Ok(failed.then_some(TOOL_ERROR))
 }
 
-/// What a tool of an MCP server returned: as the server said it, or within `Ok`.
+/// The result of an MCP tool: as the server returned it, or inside `Ok`.
 fn mcp_result<'a>(item: &Item<'a>) -> Option<McpResult<'a>> {
     let result: McpResult<'_> = json::member(item.result).ok()??;
     let ok = json::member(result.ok).ok().flatten();
     Some(ok.unwrap_or(result))
 }
 
-/// What an item that failed says of it.
+/// The error message of a failed item.
 fn words(item: &Item<'_>) -> Result<Option<String>, String> {
     let result = mcp_result(item).unwrap_or_default();
     let error: McpResult<'_> = json::member(item.error).ok().flatten().unwrap_or_default();
@@ -240,7 +242,7 @@ fn milliseconds(duration: Raw<'_>) -> i64 {
     seconds.saturating_add(number(duration.nanos) / 1_000_000)
 }
 
-/// The exit code in the head of what a command returned as text, as the client writes it.
+/// The exit code in the header that the client writes before a command's output.
 pub(super) fn exit_code(output: &str) -> Option<i64> {
     let head = output.lines().take(8).take_while(|line| *line != "Output:");
     let starts = ["Exit code: ", "Process exited with code "];

@@ -1,4 +1,4 @@
-//! Messages in a rollout file: who speaks, and the parts of what is said.
+//! Messages in a rollout file: role and parts of the content.
 
 use super::shape::{Part, Payload};
 use super::{Here, Rollout};
@@ -57,8 +57,8 @@ impl Rollout {
     }
 }
 
-/// Sorts the parts of a content into texts and the types of what is no text; whether it is a
-/// content at all, or null.
+/// Splits a content into its texts and the types of all other parts. Returns whether the value is a
+/// content or null.
 pub(super) fn parts(
     raw: Raw<'_>,
     texts: &mut Vec<String>,
@@ -80,7 +80,7 @@ pub(super) fn parts(
     Ok(true)
 }
 
-/// What the client tells the model in the user's name.
+/// Whether it is environment information that the client sends in the user's role.
 fn is_environment(content: &str) -> bool {
     let Some(tag) = content.trim_start().strip_prefix('<') else {
         return false;

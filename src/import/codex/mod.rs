@@ -1,10 +1,11 @@
 //! Rollout files of Codex CLI.
 //!
-//! A line names neither itself nor its session, so a rollout remembers what the lines before
-//! said: the session, the turn that came last and the tokens used so far.
+//! A line names neither itself nor its session. The state therefore keeps the session, the latest
+//! turn and the tokens used so far.
 //!
-//! The items of an API response stand on lines of their own, and its tokens on one after them. Each
-//! is a message: the one of the tokens stands for the request, and the items are parts of it.
+//! Each item of an API response has its own line, and the tokens of the response are on a later
+//! line. Each line becomes a message. The message of the token line represents the request, and the
+//! items are parts of it.
 
 mod calls;
 mod fork;
@@ -29,34 +30,34 @@ use items::CallProgress;
 use messages::parts;
 use shape::{Line, Payload, Source, Spawn, Subagent};
 
-/// One file, read from its first line on.
+/// The state of reading one file from its first line.
 pub(super) struct Rollout {
-    /// What the ids of the file's turns are made of, with the line's number: the first session it
-    /// names. A resumed or forked session opens with an id of its own and then repeats lines of
-    /// another, so the session that a line belongs to would not tell the files apart.
+    /// With the line number, the seed of the ids of the file's turns: the first session that the
+    /// file names. A resumed or forked session starts with its own id and then repeats lines of
+    /// another session. The session of a line would therefore not distinguish the files.
     seed: Uuid,
     seeded: bool,
     session: Uuid,
-    /// As the file writes it, unless it has lost its start.
+    /// The session as written in the file; `None` if the start of the file is missing.
     session_name: Option<String>,
-    /// The session that a sub-agent's is a part of.
+    /// The parent session, if this is a sub-agent.
     parent: Option<Uuid>,
     /// The conversations whose first prompt was read.
     prompted: IdSet,
-    /// The calls by their ids, and how far each is told.
+    /// The calls by their ids, and their progress.
     calls: HashMap<String, CallProgress>,
-    /// Each response has its tokens on a line of its own: what repeats them is passed over.
+    /// The file has a usage line for each response. Totals that repeat those tokens are ignored.
     has_usage_records: bool,
     cwd: Option<String>,
     model: Option<String>,
     vendor: String,
     latest: Option<Uuid>,
     totals: HashMap<Uuid, Tokens>,
-    /// The tokens of the response before, where no total is told.
+    /// The tokens of the previous response, for files without totals.
     last: Option<Tokens>,
-    /// While lines may be copies of another session's.
+    /// Set while lines may be copies of another session's lines.
     start: Option<Start>,
-    /// A hash of every line so far but those that name a session.
+    /// Hash of all lines so far except those that name a session.
     history: u128,
     /// The API response whose items are being read.
     response: Option<Uuid>,
@@ -85,7 +86,7 @@ impl Rollout {
         }
     }
 
-    /// What a line says; an `Err` is the reason for which it is broken.
+    /// Parses a line. An `Err` is the reason why the line is broken.
     pub(super) fn read(&mut self, number: u64, text: &str) -> Result<Facts<'static>, String> {
         let Some(line) = json::object::<Line<'_>>(text)? else {
             return Ok(Facts::not_understood("(not an object)"));
@@ -98,8 +99,8 @@ impl Rollout {
         };
         let here = Here { number, at };
         if self.session.is_nil() {
-            // Only for a file that has lost its start: its first line tells it from others, and
-            // does so still when the file was moved or has grown.
+            // Only for a file whose start is missing: its first line distinguishes it from other
+            // files, even after the file was moved or has grown.
             self.session = named("codex:rollout", text);
             self.seed = self.session;
         }
@@ -121,7 +122,7 @@ impl Rollout {
             "compacted" => json::owned_text(payload.message)?
                 .map(|text| self.turn_unless_empty(here, TurnKind::SysInfo, Role::System, text))
                 .transpose()?,
-            // How the client and its agents stand: no one said or did it.
+            // The state of the client and its agents. It is neither a message nor an action.
             "world_state" | "inter_agent_communication_metadata" => Some(Facts::default()),
             "token_usage_record" => self.usage_record(here, &payload)?,
             "response_item" | "event_msg" => {
@@ -179,7 +180,7 @@ impl Rollout {
         Ok(Some(facts))
     }
 
-    /// What the `session_meta` of a sub-agent says of it.
+    /// Reads the `session_meta` of a sub-agent.
     fn agent(&mut self, payload: &Payload<'_>) -> Result<Facts<'static>, String> {
         let source = json::member::<Source<'_>>(payload.source).ok().flatten();
         let subagent = source.and_then(|it| json::member::<Subagent<'_>>(it.subagent).ok()?);
@@ -214,8 +215,8 @@ impl Rollout {
         Ok(facts)
     }
 
-    /// Passes over a line of the session that this one was forked from: only the tokens used so
-    /// far and the model go on.
+    /// Skips a line copied from the parent of this fork. Only the token total and the model are
+    /// carried over.
     fn copy(&mut self, kind: &str, payload: &Payload<'_>) -> Result<Facts<'static>, String> {
         match kind {
             "turn_context" => self.model = json::owned_text(payload.model)?.or(self.model.take()),
@@ -260,7 +261,7 @@ impl Rollout {
                     .extend(others.under("response_item.reasoning"));
                 Some(facts)
             }
-            // What another agent told this one, as a user would.
+            // A message from another agent. It has the role of a user.
             "agent_message" => {
                 let mut texts = Vec::new();
                 let mut others = Others::default();
@@ -291,11 +292,11 @@ impl Rollout {
         raw: Raw<'_>,
     ) -> Result<Option<Facts<'static>>, String> {
         Ok(match item {
-            // The same texts stand in a response_item each.
+            // Each of these texts is also in a `response_item`.
             "user_message" | "agent_message" | "agent_reasoning" | "task_started" => {
                 Some(Facts::default())
             }
-            // How the client and its goals stand.
+            // The state of the client and its goals.
             "task_complete"
             | "turn_aborted"
             | "thread_settings_applied"
@@ -354,8 +355,8 @@ impl Rollout {
         self.turn(here, kind, role, content)
     }
 
-    /// What the model thought is its message's reasoning. The turn says only that it thought, and
-    /// stays in the chain of parents.
+    /// The text becomes the reasoning of the message. The turn only records that there was
+    /// reasoning, because it is part of the parent chain.
     fn reasoning(&mut self, here: Here, text: String) -> Result<Facts<'static>, String> {
         if text.is_empty() {
             return Ok(Facts::default());
@@ -373,7 +374,7 @@ impl Rollout {
         named(scope, &format!("{}:{}", self.seed, here.number))
     }
 
-    /// The message of an item.
+    /// Adds the message of an item.
     fn said(
         &mut self,
         here: Here,
@@ -387,7 +388,7 @@ impl Rollout {
                 message.model_used.clone_from(&self.model);
                 message.part_of = Some(self.response());
             }
-            // Who is interrupted says no more.
+            // A user message ends the current response.
             Role::User => self.response = None,
             Role::System | Role::Tool => {}
         }
@@ -408,16 +409,16 @@ impl Rollout {
         }
     }
 
-    /// The id of the response that is being read. It is made of all lines before, and not of the
-    /// session: one that was resumed under another id may hold them once more, with nothing to
-    /// tell so.
+    /// The id of the response that is being read. It is derived from all lines so far except those
+    /// that name a session, because a session resumed under another id may repeat the lines without
+    /// marking them.
     fn response(&mut self) -> Uuid {
         let name = || named("codex:response", &format!("{:032x}", self.history));
         *self.response.get_or_insert_with(name)
     }
 }
 
-/// The line being read: its number and its time.
+/// The line being read: its number and time.
 #[derive(Clone, Copy)]
 struct Here {
     number: u64,

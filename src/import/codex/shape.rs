@@ -1,4 +1,4 @@
-//! The objects in a rollout file, of any member types.
+//! The objects in a rollout file. Their members may have any type.
 
 use crate::import::json::shapes;
 
@@ -10,7 +10,7 @@ shapes! {
         ordinal: "ordinal",
     }
 
-    /// The members of every kind of payload.
+    /// The members of all kinds of payload.
     Payload {
         kind: "type",
         id: "id",
@@ -43,7 +43,7 @@ shapes! {
         usage: "usage",
     }
 
-    /// What was completed.
+    /// A completed item.
     Item {
         kind: "type",
         id: "id",
@@ -67,7 +67,7 @@ shapes! {
         error: "error",
     }
 
-    /// What a tool of an MCP server returned.
+    /// The result of an MCP tool.
     McpResult {
         ok: "Ok",
         err: "Err",
@@ -82,7 +82,7 @@ shapes! {
         nanos: "nanos",
     }
 
-    /// Who started a session, if no person did.
+    /// The origin of a session that no person started.
     Source {
         subagent: "subagent",
     }

@@ -1,4 +1,4 @@
-//! Tokens in a rollout file.
+//! Token counts in a rollout file.
 
 use super::shape::{Info, Payload, Total};
 use super::{Here, Rollout};
@@ -7,9 +7,9 @@ use crate::import::json::{self, Raw};
 use crate::record::Role;
 
 impl Rollout {
-    /// The tokens since the count before. Codex repeats its totals, and begins them anew when it is
-    /// started again, so that their growth tells, and where nothing came before, the tokens of the
-    /// last response.
+    /// The tokens since the previous count. Codex repeats its totals and restarts them from 0 when
+    /// it is restarted. The growth of the total is therefore used or, if there is no previous
+    /// total, the tokens of the last response.
     pub(super) fn growth(&mut self, info: Raw<'_>) -> Result<Option<Tokens>, String> {
         let Some(info) = json::member::<Info<'_>>(info)? else {
             return Ok(None);
@@ -18,8 +18,8 @@ impl Rollout {
         let last = last.and_then(tokens_of);
         let total = json::member::<Total<'_>>(info.total_token_usage).unwrap_or_default();
         let Some(total) = total else {
-            // Some tell those of the last response alone. The same ones where nothing was said since
-            // are a repetition.
+            // Some versions report only the tokens of the last response. The same numbers without
+            // an item since then are a repetition.
             let before = std::mem::replace(&mut self.last, last);
             let is_again = self.response.is_none() && before == last;
             return Ok(last.map(|last| if is_again { Tokens::default() } else { last }));
@@ -32,7 +32,7 @@ impl Rollout {
             |before: &Tokens| total.input >= before.input && total.output >= before.output;
         Ok(Some(match before.filter(is_growth) {
             Some(before) => total.beyond(before),
-            // The rest of the total was counted in another file: that of the session that this one
+            // The rest of the total was counted in another file, that of the session that this one
             // continues.
             None => last.map_or(total, |last| total.or_less(last)),
         }))
@@ -54,8 +54,8 @@ impl Rollout {
         Ok(Some(facts))
     }
 
-    /// The tokens of one response. Once a rollout has such a line, its totals are ignored: they
-    /// repeat the same tokens.
+    /// The tokens of one response. Once a rollout contains such a line, its totals are ignored,
+    /// because they repeat the same tokens.
     pub(super) fn usage_record(
         &mut self,
         here: Here,
@@ -91,7 +91,7 @@ impl Rollout {
     }
 }
 
-/// The tokens of a total; `None` if it says neither those of prompts nor of answers.
+/// The tokens of a total; `None` if it has neither prompt nor output tokens.
 fn tokens_of(total: Total<'_>) -> Option<Tokens> {
     let (input, output) = (json::number(total.input)?, json::number(total.output)?);
     let part = |count, most: u64| json::number(count).unwrap_or(0).min(most);

@@ -1,8 +1,7 @@
-//! Looking into JSON of which little can be taken for granted: a member is looked at as raw text
-//! first, so that one of an unexpected type costs that member and not the line, and so that what
-//! is kept is kept to the byte.
+//! Lenient access to JSON. Members are read as raw text first, so that a member of unexpected type
+//! costs only that member and not the line, and so that stored values keep their exact bytes.
 //!
-//! An `Err` is the reason for which the line is broken.
+//! An `Err` is the reason why the line is broken.
 
 mod scan;
 mod shape;
@@ -21,7 +20,7 @@ pub(super) use shape::shapes;
 
 use crate::record::Day;
 
-/// The JSON of a member that may be missing or null, or of any type.
+/// The JSON of a member. It may be missing, null or of any type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Raw<'a>(Option<&'a str>);
 
@@ -46,7 +45,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Raw<'a> {
     }
 }
 
-/// The object in a text; `None` if it is other JSON.
+/// Parses an object; `None` if the text is other JSON.
 pub(super) fn object<'a, T>(text: &'a str) -> Result<Option<T>, String>
 where
     T: Shape<'a> + Deserialize<'a>,
@@ -54,14 +53,14 @@ where
     quick(text).map_or_else(|| parsed(text), |found| Ok(Some(found)))
 }
 
-/// The same, if the fast reading takes it.
+/// Like [`object`], with the fast reader only; `None` if it does not accept the text.
 pub(super) fn quick<'a, T: Shape<'a>>(text: &'a str) -> Option<T> {
     scan::object(text)
 }
 
-/// The same, by the parser that takes any JSON and knows the reasons.
+/// Like [`object`], with the full parser, which accepts any JSON and reports reasons.
 pub(super) fn parsed<'a, T: Deserialize<'a>>(text: &'a str) -> Result<Option<T>, String> {
-    // A derived struct would take an array for an object, member by member.
+    // A derived struct would also accept an array, element by element.
     if text.trim_ascii_start().starts_with('{') {
         serde_json::from_str(text).map(Some).map_err(|e| reason(&e))
     } else {
@@ -90,8 +89,8 @@ pub(super) fn array(raw: Raw<'_>) -> Result<Option<Vec<&str>>, String> {
     Ok(Some(items.into_iter().map(RawValue::get).collect()))
 }
 
-/// The text of a string; `None` if it is missing or other JSON. A lone surrogate, which no text
-/// can hold, is an error.
+/// The text of a string; `None` if it is missing or other JSON. A lone surrogate is an error,
+/// because UTF-8 cannot represent it.
 pub(super) fn text(raw: Raw<'_>) -> Result<Option<Cow<'_, str>>, String> {
     let Some(raw) = raw.string() else {
         return Ok(None);
@@ -108,7 +107,7 @@ pub(super) fn text(raw: Raw<'_>) -> Result<Option<Cow<'_, str>>, String> {
     }
 }
 
-/// What a string says whose first escape is at a place; `None` if a surrogate is in it.
+/// Decodes a string whose first escape is at `escape`; `None` if it contains a lone surrogate.
 fn unescaped(text: &str, mut escape: usize) -> Option<String> {
     let mut said = String::with_capacity(text.len());
     let mut rest = text;
@@ -139,27 +138,27 @@ fn unescaped(text: &str, mut escape: usize) -> Option<String> {
     }
 }
 
-/// The same text, to keep.
+/// The text of a string, owned.
 pub(super) fn owned_text(raw: Raw<'_>) -> Result<Option<String>, String> {
     Ok(text(raw)?.map(Cow::into_owned))
 }
 
-/// The text of a string, or the bytes of any other value; `None` if it is missing.
+/// The text of a string, or the raw JSON of any other value; `None` if it is missing.
 pub(super) fn text_or_bytes(raw: Raw<'_>) -> Result<Option<Cow<'_, str>>, String> {
     Ok(text(raw)?.or(raw.0.map(Cow::Borrowed)))
 }
 
-/// The type of a block or line, or the words for its absence.
+/// The type of a block or line, or a substitute if it is missing.
 pub(super) fn type_name(raw: Raw<'_>) -> Result<Cow<'_, str>, String> {
     Ok(text(raw)?.unwrap_or(Cow::Borrowed("(no type)")))
 }
 
-/// Whether the member says `true`.
+/// Whether the member is `true`.
 pub(super) fn is_true(raw: Raw<'_>) -> bool {
     raw.0 == Some("true")
 }
 
-/// The number from 0 up that a member says.
+/// The non-negative integer in the member.
 pub(super) fn number(raw: Raw<'_>) -> Option<u64> {
     raw.0?.parse().ok()
 }
@@ -183,7 +182,7 @@ pub(super) fn timestamp(raw: Raw<'_>) -> Result<Option<i64>, String> {
     Ok(at)
 }
 
-/// The epoch milliseconds of a time as nearly every one is written, `2025-12-27T08:00:00.123Z`.
+/// The epoch milliseconds of a time in the most common format, `2025-12-27T08:00:00.123Z`.
 fn utc_ms(text: &[u8]) -> Option<i64> {
     const DAYS_BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
     let text: &[u8; 24] = text.try_into().ok()?;
@@ -208,7 +207,7 @@ fn utc_ms(text: &[u8]) -> Option<i64> {
     };
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    // What of a month may lack, and leap seconds, are for the calendar that knows all.
+    // Days that not every month has, and leap seconds, are left to the full date parser.
     let is_plain = (1970..10_000).contains(&year)
         && (1..=28).contains(&day)
         && (hour < 24 && minute < 60 && second < 60);

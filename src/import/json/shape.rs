@@ -1,6 +1,6 @@
-//! Objects of which some members are looked at.
+//! Objects of which only some members are read.
 
-/// Objects with members of any types, by their names.
+/// Declares objects by the names of their members, which may have any type.
 macro_rules! shapes {
     ($($(#[$doc:meta])* $shape:ident { $($member:ident: $name:literal,)+ })+) => {
         $(

@@ -1,4 +1,4 @@
-//! What was erased and is left out of an import, unless it is to come back.
+//! Leaves erased data out of an import, unless it is to be restored.
 
 use uuid::Uuid;
 
@@ -8,14 +8,14 @@ use crate::import::batch::Place;
 use crate::import::facts::Facts;
 
 impl Run<'_> {
-    /// Leaves out what was erased by now, or has it come back.
+    /// Loads the tombstones. If `restores` is set, erased data is imported again.
     pub(in crate::import) fn load_tombstones(&mut self, restores: bool) -> Result<()> {
         self.tombstones = self.batch.log().tombstones()?;
         self.restores = restores;
         Ok(())
     }
 
-    /// What a line says of what was not erased; `None` if that is nothing. What a sub-agent did is
+    /// The parts of a line that were not erased; `None` if none remain. The data of a sub-agent is
     /// erased with the session that it belongs to.
     pub(super) fn not_erased<'f>(
         &mut self,
@@ -25,7 +25,7 @@ impl Run<'_> {
         if self.tombstones.is_empty() {
             return Ok(Some(facts));
         }
-        // A fork holds the lines of another session under its own id.
+        // A fork repeats the lines of another session under its own id.
         let of_call = facts.calls.first().map(|call| call.parent_id);
         let parts = [
             of_call,
@@ -84,13 +84,13 @@ impl Run<'_> {
         Ok(is_erased)
     }
 
-    /// Whether a conversation or a request is erased, and is to stay so.
+    /// Whether a conversation or a request is erased and is not to be restored.
     fn is_erased(&mut self, id: Uuid) -> Result<bool> {
         let tombstone = self.tombstones.of(id);
         tombstone.map_or(Ok(false), |tombstone| self.stays_erased(&tombstone))
     }
 
-    /// Whether a line is one of a conversation that is erased, and is to stay so.
+    /// Whether a line is part of a conversation that is erased and is not to be restored.
     fn is_part_erased(&mut self, parts: [Option<Uuid>; 4]) -> Result<bool> {
         for part in parts.into_iter().flatten() {
             if let Some(tombstone) = self.tombstones.of_part(part) {

@@ -1,4 +1,4 @@
-//! What is known of whole conversations, and how it comes into the log.
+//! Collects data about whole conversations and writes it to the log.
 
 use std::borrow::Cow;
 
@@ -12,11 +12,11 @@ use crate::import::heading::{Heading, Known, Of};
 use crate::import::ids::IdMap;
 use crate::record::{Conversation, NAME_BYTES_MAX};
 
-/// What lines say of conversations, over all files.
+/// The headings of conversations, over all files.
 #[derive(Default)]
 pub(super) struct Headings {
     of: IdMap<(Place, Known)>,
-    /// Of the threads of turns that may come yet.
+    /// Headings of turns whose thread is not known yet.
     of_turns: Vec<(Place, Uuid, Heading)>,
     /// The conversations of sub-agents.
     agents: Vec<Agent>,
@@ -36,8 +36,8 @@ fn whereabouts(conversation: &Conversation) -> Whereabouts {
     (conversation.workspace.clone(), conversation.project.clone())
 }
 
-/// The workspace of a conversation that is held there, and its project: also of a path that another
-/// system wrote.
+/// The workspace of a conversation and its project, derived from its working directory. Handles
+/// paths of other operating systems.
 pub(super) fn of_cwd(talk: &mut ConversationRef<'_>) -> Whereabouts {
     let project = talk.cwd.as_deref().and_then(|cwd| {
         let mut names = cwd.rsplit(['/', '\\']);
@@ -47,7 +47,7 @@ pub(super) fn of_cwd(talk: &mut ConversationRef<'_>) -> Whereabouts {
 }
 
 impl Run<'_> {
-    /// Takes what a line says of a conversation.
+    /// Adds a heading.
     pub(super) fn head(&mut self, place: Place, mut heading: Heading) -> Result<()> {
         if let Some((_, title)) = &mut heading.title {
             *title = self.batch.log().kept_title(std::mem::take(title))?;
@@ -66,7 +66,7 @@ impl Run<'_> {
         known.add(heading);
     }
 
-    /// Takes note of a sub-agent's conversation, which is held where its parent's is.
+    /// Records a sub-agent's conversation. It gets the workspace and project of its parent.
     pub(super) fn note_agent(&mut self, place: Place, conversation: &Conversation) {
         if let Some(parent) = conversation.parent_id {
             self.headings.agents.push(Agent {
@@ -78,7 +78,7 @@ impl Run<'_> {
         }
     }
 
-    /// Says what is known by now of conversations that wait for the log.
+    /// Applies the collected headings to conversations that are waiting to be written.
     pub(super) fn head_waiting(&mut self) {
         for conversation in self.batch.conversations() {
             if let Some((_, known)) = self.headings.of.get(&conversation.id) {
@@ -87,7 +87,7 @@ impl Run<'_> {
         }
     }
 
-    /// Finds the threads of the turns that headings name.
+    /// Looks up the threads of the turns that headings name.
     pub(super) fn resolve_headings(&mut self) -> Result<()> {
         for (place, turn, heading) in std::mem::take(&mut self.headings.of_turns) {
             let thread = match self.turns.get(&turn) {
@@ -101,7 +101,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Says what is known of conversations that are in the log.
+    /// Applies the collected headings to conversations that are in the log.
     pub(super) fn head_logged(&mut self) -> Result<()> {
         let log = self.batch.log();
         let mut amended = Vec::new();
@@ -116,7 +116,7 @@ impl Run<'_> {
             };
             let (workspace, project) = whereabouts(&parent);
             let change = |conversation: &mut Conversation| {
-                // Where someone else put it, it stays.
+                // If someone else changed the workspace, it is kept.
                 if whereabouts(conversation) == agent.own {
                     conversation.workspace.clone_from(&workspace);
                     conversation.project.clone_from(&project);

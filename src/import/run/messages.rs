@@ -1,4 +1,4 @@
-//! The messages of an import: which are told already, and where a response is counted.
+//! The messages of an import: which are already stored, and where a response is counted.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ use crate::record::{
     Timestamp,
 };
 
-/// What is known of messages, over all files unless it says otherwise.
+/// The messages seen so far, over all files except where noted.
 #[derive(Default)]
 pub(super) struct Messages {
     talks: IdSet,
@@ -26,23 +26,23 @@ pub(super) struct Messages {
     requests: IdMap<Request>,
     /// Where the responses of this file are counted.
     standing: IdMap<Standing>,
-    /// The responses of this file of which another session has lines of the same ids. The other
-    /// lines are this session's own.
+    /// Responses of this file for which another session has lines with the same ids. The remaining
+    /// lines belong to this session.
     shared: IdSet,
     before: Before,
     names: HashSet<Arc<str>>,
 }
 
-/// The messages of a file so far: whether any is a line that another session has under the same id.
+/// The messages of a file so far: whether another session has any of them under the same id.
 #[derive(Default)]
 struct Before {
     is_any: bool,
     is_shared: bool,
-    /// Ids that were not looked for yet.
+    /// Ids that were not looked up yet.
     handed: Vec<Uuid>,
 }
 
-/// How many messages of a file are looked for: what sessions share is where they begin.
+/// Maximum number of messages of a file that are looked up. Sessions share lines at their start.
 const BEFORE_MAX: usize = 1024;
 
 impl Before {
@@ -64,13 +64,13 @@ impl Before {
 enum Standing {
     /// Nowhere yet.
     New,
-    /// In the conversation of the file's lines.
+    /// In the conversation of this file's lines.
     Here,
-    /// In another one, or by other lines.
+    /// In another conversation, or by other lines.
     Elsewhere,
 }
 
-/// What tells the line that a request was made of from one that another file has of it.
+/// Distinguishes the line of a request from another file's line for the same request.
 #[derive(PartialEq, Eq)]
 struct Request {
     conversation: Uuid,
@@ -89,7 +89,7 @@ impl Request {
 }
 
 impl Messages {
-    /// The name in memory once, however many calls have it.
+    /// Interns a name, so that it is in memory once for all calls.
     pub(super) fn shared(&mut self, name: &str) -> Arc<str> {
         if let Some(known) = self.names.get(name) {
             return known.clone();
@@ -107,7 +107,8 @@ impl Messages {
 }
 
 impl Run<'_> {
-    /// Takes the message of a line of a thread; `answered` is the one call that it is a result of.
+    /// Adds the message of a line of a thread. `answered` is the call whose only result the line
+    /// is.
     pub(super) fn say(
         &mut self,
         place: Place,
@@ -148,8 +149,8 @@ impl Run<'_> {
         self.push(place, Record::Message(message))
     }
 
-    /// Whether a part of a response is to be told here, with its tokens or without: not if another
-    /// session has the same line.
+    /// Whether a part of a response is stored in this conversation, with or without its tokens. It
+    /// is not if another session has the same line.
     fn is_own(
         &mut self,
         message: &mut ConversationMessage,
@@ -161,7 +162,8 @@ impl Run<'_> {
         let Some(line) = line else {
             return Ok(standing != Standing::Elsewhere);
         };
-        // What a conversation counts was its own line; a later one may have come to another first.
+        // The line counted by this conversation is its own. Another conversation may have stored a
+        // later line first.
         let is_shared = match standing {
             Standing::New | Standing::Here if message.part_of.is_none() => false,
             Standing::New | Standing::Here => match self.is_elsewhere(line, message)? {
@@ -199,7 +201,7 @@ impl Run<'_> {
         };
         let standing = match self.messages.requests.get(&response) {
             Some(known) => of(known),
-            // A part of another response, by its id.
+            // The id is used by a part of another response.
             None if self.messages.handed.contains(&response) => Standing::Elsewhere,
             None => match self.batch.log().get_message(response)? {
                 Some(known) => of(&Request::of(&known)),
@@ -209,13 +211,14 @@ impl Run<'_> {
         Ok(*entry.insert(standing))
     }
 
-    /// Whether the message of this id is in another conversation of the log, if it is in any.
+    /// Whether the message with this id is in another conversation of the log; `None` if the log
+    /// has no such message.
     fn is_elsewhere(&self, id: Uuid, message: &ConversationMessage) -> Result<Option<bool>> {
         let known = self.batch.log().get_message(id)?;
         Ok(known.map(|known| known.conversation_id != message.conversation_id))
     }
 
-    /// Whether a message before this one in its file is one of another session.
+    /// Whether an earlier message of this file is also in another session.
     fn shares_lines(&mut self, message: &ConversationMessage) -> Result<bool> {
         let ids = std::mem::take(&mut self.messages.before.handed);
         for id in ids {
@@ -227,8 +230,8 @@ impl Run<'_> {
         Ok(self.messages.before.is_shared)
     }
 
-    /// Whether a line of a response that is counted elsewhere is a message there: its turn may be
-    /// known as this session's, where the messages were removed or another log was replayed.
+    /// Whether a line of a response that is counted elsewhere is a message there. Its turn may be
+    /// recorded under this session if the messages were removed or another log was replayed.
     fn is_told(
         &mut self,
         line: Uuid,
@@ -244,9 +247,9 @@ impl Run<'_> {
         if message.part_of.is_some() {
             return Ok(false);
         }
-        // The first line has the response's id there. It is this one if it was said at the same
-        // time: if the files give lines the same ids. A session that was resumed may have each line
-        // under an id of its own.
+        // There, the first line has the response's id. It is the same line if it has the same time,
+        // provided that both files use the same ids for their lines. A resumed session may give
+        // each line a new id.
         let has_same_ids = self.shares_lines(message)?
             || !self.messages.before.is_any && self.batch.log().get_turn(line)?.is_some();
         if !has_same_ids {
@@ -264,21 +267,21 @@ impl Run<'_> {
         })
     }
 
-    /// Whether a line was recorded under another thread.
+    /// Whether a line was recorded in another thread.
     fn is_of_another(&self, line: Uuid, thread: Option<Uuid>) -> Result<bool> {
         let recorded = self.batch.log().get_turn(line)?;
         let recorded = recorded.map(|turn| turn.thread_id);
-        // What is on its way to the log is the first of this import.
+        // The first occurrence in this import is not in the log yet.
         let first = recorded.or_else(|| self.turns.get(&line).map(|turn| turn.thread));
         Ok(first.is_some_and(|first| first != thread))
     }
 
-    /// The names that a message may have; without one, too long for any, it stands all the same.
+    /// Removes names that exceed the maximum length. The message is stored without them.
     fn named<'a>(&mut self, place: Place, mut said: Said<'a>, answered: Option<Uuid>) -> Said<'a> {
         let message = &mut said.message;
         if message.tool_result.is_some()
             && let Some(call) = answered.and_then(|request_id| self.calls.get(&request_id))
-            // What other files hold must not show in this one's messages.
+            // A message must not depend on the contents of other files.
             && call.file == place.file
         {
             message.tool_name = Some(call.tool_name.to_string());

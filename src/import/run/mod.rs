@@ -1,7 +1,7 @@
-//! One import, over all its files: what was seen before, what is counted, what waits.
+//! State of one import over all its files: what was seen, what is counted and what is waiting.
 //!
-//! What it keeps of a turn, call, message or response are ids, hashes and numbers. Contents are
-//! kept only of results that arrive before their call, and of those only so many bytes.
+//! For turns, calls, messages and responses it keeps only ids, hashes and numbers. Contents are
+//! kept only for results that arrive before their call, up to a limit.
 
 mod erased;
 mod headings;
@@ -26,7 +26,7 @@ use crate::error::Result;
 use crate::record::{ConversationTurn, Record, ToolCallDone, ToolCallReq};
 use crate::store::Tombstones;
 
-/// How much of results may wait for their calls, in bytes.
+/// Maximum size in bytes of the results that wait for their calls.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 pub(super) struct Run<'a> {
@@ -40,9 +40,9 @@ pub(super) struct Run<'a> {
     headings: Headings,
     tombstones: Tombstones,
     restores: bool,
-    /// What was erased and left out, by the ids of conversations and requests.
+    /// Conversations and requests that were left out because they were erased.
     erased: IdSet,
-    /// Calls that went with them, the results of which may stand on lines of others.
+    /// Calls of lines that were left out. Their results may be on other lines.
     calls_left_out: IdSet,
     held: Vec<(Place, ToolCallDone)>,
     held_bytes: usize,
@@ -50,14 +50,14 @@ pub(super) struct Run<'a> {
 }
 
 struct Turn {
-    /// Of its kind and content.
+    /// Hash of its kind and content.
     said: u64,
     thread: Option<Uuid>,
-    /// The last file that has it.
+    /// The last file that contains it.
     file: usize,
 }
 
-/// Whether a line was there before.
+/// Whether a line was seen before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Never,
@@ -68,9 +68,9 @@ enum Seen {
 struct Call {
     started_at: i64,
     tool_name: Arc<str>,
-    /// Of the tool's name and the arguments' hash.
+    /// Hash of the tool's name and the arguments' hash.
     asked: u64,
-    /// The last file that has it.
+    /// The last file that contains it.
     file: usize,
 }
 
@@ -99,7 +99,7 @@ impl<'a> Run<'a> {
         self.held_bytes_max = bytes;
     }
 
-    /// Begins with a file; the place before its first line.
+    /// Starts a file. Returns the place before its first line.
     pub(super) fn open_file(&mut self, path: &Path) -> Place {
         self.files.push(FileState::new(path));
         Place {
@@ -120,7 +120,7 @@ impl<'a> Run<'a> {
         self.state(place).broken(place.line, reason.into());
     }
 
-    /// Takes what a line says, unless the same line was there before.
+    /// Adds the content of a line, unless the same line was seen before.
     pub(super) fn take(&mut self, place: Place, facts: Facts<'_>) -> Result<()> {
         if facts.is_repeated {
             self.report(place).repeated += 1;
@@ -198,7 +198,7 @@ impl<'a> Run<'a> {
         let asked = hash(&req.tool_name, &req.args_sha256);
         let tool_name = self.messages.shared(&req.tool_name);
         match self.calls.entry(req.request_id) {
-            // Its line was here before, and says something else.
+            // The same line occurred before in this file with other content.
             _ if seen == Seen::InThisFile => return Ok(()),
             Entry::Vacant(entry) => entry.insert(Call {
                 started_at: req.started_at.at,
@@ -206,8 +206,8 @@ impl<'a> Run<'a> {
                 asked,
                 file: place.file,
             }),
-            // Recorded again it would be the same call under another parent, and every import
-            // would move it from the one to the other.
+            // Storing it again would move the call to another parent. Every import would move it
+            // back and forth.
             Entry::Occupied(mut entry) if entry.get().asked == asked => {
                 entry.get_mut().file = place.file;
                 return Ok(());
@@ -225,7 +225,7 @@ impl<'a> Run<'a> {
         self.push(place, req.into())
     }
 
-    /// A last line that is not whole: it comes when it is.
+    /// Counts an incomplete last line. It is imported once it is complete.
     pub(super) fn unfinished(&mut self, place: Place) {
         self.report(place).unfinished += 1;
     }
@@ -238,7 +238,7 @@ impl<'a> Run<'a> {
     fn push(&mut self, place: Place, record: Record) -> Result<()> {
         if let Some(record) = self.batch.push(place, record) {
             self.send_batch(true)?;
-            // An empty batch takes any record.
+            // An empty batch accepts any record.
             self.batch.push(place, record);
         }
         Ok(())
@@ -267,7 +267,7 @@ impl<'a> Run<'a> {
         sum
     }
 
-    // A place is made by `open_file` alone, and no file is ever removed.
+    // Only `open_file` creates places, and files are never removed.
     fn state(&mut self, place: Place) -> &mut FileState {
         &mut self.files[place.file]
     }

@@ -1,4 +1,4 @@
-//! Results of tool calls, which may stand before their call.
+//! Results of tool calls. They may come before their call.
 
 use super::{Run, shown};
 use crate::error::Result;
@@ -29,7 +29,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// When the call began, if this run or the log has seen it.
+    /// When the call began, if it is in this run or in the log.
     fn started_at(&self, done: &ToolCallDone) -> Result<Option<i64>> {
         if let Some(call) = self.calls.get(&done.request_id) {
             return Ok(Some(call.started_at));
@@ -46,7 +46,8 @@ impl Run<'_> {
         self.push(place, done.into())
     }
 
-    /// Ends a path: results find the calls that came after them, or wait for another path.
+    /// Ends a path: results are matched with calls that came after them, or keep waiting for
+    /// another path.
     pub(in crate::import) fn settle(&mut self) -> Result<()> {
         self.held_bytes = 0;
         for (place, done) in std::mem::take(&mut self.held) {
@@ -63,7 +64,7 @@ impl Run<'_> {
         self.head_logged()
     }
 
-    /// Ends an import: no call comes any more.
+    /// Ends an import: results without a call are given up.
     pub(super) fn give_up_results(&mut self) {
         for (place, done) in std::mem::take(&mut self.held) {
             let reason = format!(

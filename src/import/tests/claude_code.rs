@@ -1,4 +1,4 @@
-//! The traps in session files of Claude Code.
+//! Special cases in session files of Claude Code.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -186,7 +186,7 @@ fn usage_is_that_of_the_last_line_of_a_response() {
         first.clone(),
         assistant("u2", "m2", json!([]), usage(0, 5)),
         assistant("u3", "m1", json!([]), usage(100, 70)),
-        // A resume copies the line: it does not count as the last one.
+        // A resumed session copies the line. It does not count as the last one.
         first,
         assistant("u4", "m3", json!([]), json!({"input_tokens": -1})),
         assistant("u5", "m4", json!([]), json!({"output_tokens": u64::MAX})),
@@ -226,7 +226,8 @@ fn tokens_are_told_apart_by_what_they_were() {
     assert_eq!(kept, [123, 20, 100, 9, 4].map(Some));
 }
 
-/// A model may ask another one for advice within a request. What that one took is beside the usage.
+/// A model may ask another one for advice during a request. The tokens of the other one are not
+/// included in the usage.
 #[test]
 fn advice_counts_for_the_model_that_gave_it() {
     let advice = json!({"type": "advisor_message", "model": "m2", "input_tokens": 800,
@@ -310,7 +311,7 @@ fn lines_in_any_order_and_repeated_add_once() {
         call("u1", "c1"),
         call("u1", "c1"),
         result("u2", "c1", 9, "late"),
-        // The same call under another line, as a fork writes it: the first stands.
+        // The same call on another line, as a fork writes it. The first one is used.
         call("u3", "c1"),
     ];
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -334,7 +335,7 @@ fn lines_in_any_order_and_repeated_add_once() {
     );
 }
 
-/// Attachments and the like stand between messages. A fork may give its copies ids of its own.
+/// Attachments and similar lines occur between messages. A fork may give its copies new ids.
 #[test]
 fn the_chain_of_parents_goes_past_lines_that_are_no_messages() {
     let link = |kind: &str, uuid: &str, parent: Option<&str>, second: u32| {
@@ -353,7 +354,7 @@ fn the_chain_of_parents_goes_past_lines_that_are_no_messages() {
         link("user", "u3", Some("x3"), 5),
         link("user", "u4", Some("unknown"), 6),
     ];
-    // No content that is understood.
+    // A content that is not understood.
     lines[5]["message"]["content"] = json!(7);
     let parents = |log: &MemoryLog| -> Vec<(String, Option<Uuid>)> {
         let turns = log.turns().into_iter();

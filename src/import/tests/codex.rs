@@ -1,4 +1,4 @@
-//! The traps in rollout files of Codex.
+//! Special cases in rollout files of Codex.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -131,7 +131,7 @@ fn a_total_that_began_before_the_file_counts_what_it_adds_here() {
         session(A),
         message("assistant", "so"),
         told(&json!({"total_token_usage": spent(500, 50), "last_token_usage": spent(100, 10)})),
-        // A response between is told by the total alone.
+        // Only the total accounts for a response between these.
         told(&json!({"total_token_usage": spent(900, 80), "last_token_usage": spent(100, 10)})),
     ];
     let report = run(&log, &lines);
@@ -223,7 +223,7 @@ fn a_copy_in_the_same_import_counts_once() {
 fn outputs_that_state_a_failure_are_failures() {
     let exit = |code: i64| json!({"output": "words", "metadata": {"exit_code": code}}).to_string();
     let lines = [
-        // Before its call, as an unsorted file has it.
+        // Before its call, as in an unsorted file.
         output("c1", exit(2).into()),
         session(A),
         call("c1", "f"),
@@ -262,8 +262,8 @@ fn event(kind: &str, mut payload: Value) -> String {
     line("event_msg", &payload)
 }
 
-/// The client may say on lines of its own what came of a call: it is the call's result, whether or
-/// not the model saw an output, and says nothing new after one.
+/// The client may report the result of a call on separate lines. The report becomes the call's
+/// result, whether or not the model saw an output. After an output it adds nothing.
 #[test]
 fn what_the_client_says_of_a_call_is_its_result_once() {
     let took = json!({"secs": 2, "nanos": 5_000_000});
@@ -291,10 +291,10 @@ fn what_the_client_says_of_a_call_is_its_result_once() {
         ),
         ended("c1", 2),
         output("c1", "no rule".into()),
-        // No output: the session was cut off.
+        // Without output: the session was cut off.
         call("c2", "shell"),
         ended("c2", 0),
-        // It ran on after the model saw an output.
+        // It continued to run after the model saw an output.
         call("c3", "shell"),
         output("c3", "Process running with session ID 7".into()),
         ended("c3", 1),

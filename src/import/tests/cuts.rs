@@ -1,5 +1,5 @@
-//! Imports of sessions that were still running: whatever was there of which file at the first ones,
-//! the log comes to hold what a single import of the whole files puts into it.
+//! Imports of running sessions: whatever parts of the files the first imports saw, the final log
+//! equals that of a single import of the complete files.
 
 use std::fs;
 
@@ -11,10 +11,10 @@ use super::log::MemoryLog;
 use super::messages::{answer, call, result, text, user};
 use super::{codex, import_path, sample};
 
-/// A file by its name, with all of its bytes.
+/// A file: its name and all of its bytes.
 type File = (String, Vec<u8>);
 
-/// One import on the way: of a file, and how much of it was there.
+/// One import step: a file, and how much of it exists.
 type Step = (Index, Index);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -88,8 +88,8 @@ fn lines(lines: impl IntoIterator<Item = String>) -> Vec<u8> {
         .into()
 }
 
-/// What a session of Claude Code goes on with: a line of one of three responses, with so much more
-/// output; a call; what came of it; a person's words; or what is no message.
+/// A step of a Claude Code session: a line of one of three responses with additional output, a
+/// call, its result, a user's text, or a line that is not a message.
 #[derive(Debug, Clone)]
 enum Said {
     Text(u8, u64),
@@ -110,7 +110,7 @@ fn session() -> impl Strategy<Value = Vec<Said>> {
     prop::collection::vec(said, 1..12)
 }
 
-/// A session, a fork of it, and what a sub-agent said.
+/// A session, a fork of it, and a sub-agent.
 fn claude_code(said: &[Said], forked_at: usize, of_fork: &[Said]) -> Vec<File> {
     let mut outputs = [0; 3];
     let mut lines_of = |session: &str, said: &[Said]| -> Vec<Value> {
@@ -172,8 +172,8 @@ fn claude_code(said: &[Said], forked_at: usize, of_fork: &[Said]) -> Vec<File> {
         .into()
 }
 
-/// What a rollout goes on with: an answer, a call, its output, what the client says came of it, a
-/// person's words, or tokens that grew.
+/// A step of a rollout: an answer, a call, its output, the client's report of its result, a user's
+/// text, or growing token counts.
 #[derive(Debug, Clone)]
 enum Item {
     Answer,
@@ -320,7 +320,7 @@ fn a_last_line_that_is_not_whole_waits_and_is_not_broken() {
         assert_eq!(imported(&format!("{line}\n{}", &line[..end])), (0, 1, 1));
     }
     assert_eq!(imported(&line), (0, 0, 1));
-    // More of it will not come.
+    // The line is complete, so the rest will not follow.
     assert_eq!(imported(&format!("{line}\n{}\n", &line[..9])), (1, 0, 1));
     assert_eq!(imported(&format!("{line}\nrest")), (1, 0, 1));
     assert_eq!(imported(&format!("{line}\n{{\"type\":1,}}")), (1, 0, 1));

@@ -1,4 +1,4 @@
-//! What is wrong with whole files and with lines of any format.
+//! Errors in whole files and in lines of any format.
 
 use std::cell::RefCell;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Sessions that hold lines of another one: what was used is counted once, whichever comes first.
+//! Sessions that contain lines of another session: tokens are counted once, in any order of import.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -34,7 +34,7 @@ fn a_response_is_told_by_its_message_and_its_request() {
     assert_eq!(run(&log, &lines).added, 0);
 }
 
-/// A gateway that names no requests may count its messages anew in each session.
+/// A gateway that names no requests may restart its message ids in each session.
 #[test]
 fn a_message_of_no_request_is_that_of_its_session() {
     let mut other = answer("b1", "r1", text("other"), 40, 4);
@@ -56,8 +56,8 @@ fn a_message_of_no_request_is_that_of_its_session() {
     }
 }
 
-/// A question beside the session begins with what was said in it, as the answers to requests of its
-/// own, on lines with the same ids or with new ones.
+/// A side question begins with the messages of its session, as answers to requests of its own. The
+/// lines have the same ids or new ones.
 #[test]
 fn what_a_sub_agent_repeats_of_its_session_is_counted_once() {
     let (first, second) = (
@@ -90,7 +90,7 @@ fn what_a_sub_agent_repeats_of_its_session_is_counted_once() {
     }
 }
 
-/// A session, and one that was resumed from it: with lines of the same ids or of new ones.
+/// A session and a session resumed from it. Its lines have the same ids or new ones.
 fn resumed(line_ids: &str) -> [Vec<Value>; 2] {
     let whole = vec![
         user("u1", "please"),
@@ -148,7 +148,7 @@ fn a_session_resumed_under_another_id_is_counted_once() {
 #[test]
 fn a_part_of_a_response_that_another_file_has_more_of_is_counted_once() {
     let [whole, _] = resumed("");
-    // From the second line of the response on.
+    // From the second line of the response.
     let later = &whole[2..];
     for files in [[&whole[..], later], [later, &whole[..]]] {
         let log = MemoryLog::default();
@@ -159,8 +159,8 @@ fn a_part_of_a_response_that_another_file_has_more_of_is_counted_once() {
     }
 }
 
-/// A fork that was taken anywhere, also in the middle of a response, and grew to hold more of its
-/// session: each line is one message and each response counts once, whatever comes first.
+/// A fork at any position, also inside a response, that later contains more of its session: each
+/// line is one message and each response counts once, in any order of import.
 #[test]
 fn a_fork_within_a_response_is_counted_once() {
     let whole = vec![
@@ -200,9 +200,10 @@ fn a_fork_within_a_response_is_counted_once() {
                 let again = run(&log, lines);
                 assert_eq!(again.added, 0, "{case}");
             }
-            // Also where turns are kept for a shorter time than messages. One case is open: a file
-            // ended before a response, and another one brought the response. Then no message says
-            // that the response's first line is the same in both. It is there twice and counts once.
+            // Also if turns have a shorter retention than messages. One case is not solved: a file
+            // ended before a response, and another file contained the response. Then no message
+            // shows that the response's first line is the same in both. It is stored twice and
+            // counted once.
             let forgetful = MemoryLog::default();
             for lines in files.iter().chain(files) {
                 run(&forgetful, lines);
@@ -232,7 +233,7 @@ fn a_fork_within_a_response_is_counted_once() {
 
 const MADE_AT: &str = "2026-06-08T11:39:04.000Z";
 
-/// A line of a rollout at a time.
+/// A line of a rollout with this time.
 fn at(time: &str, line: String) -> String {
     line.replace("2025-12-09T19:55:16.336Z", time)
 }
@@ -270,8 +271,8 @@ fn id(session: &str) -> Uuid {
     session.parse().unwrap()
 }
 
-/// Forks in the forms in which they are written, each with two copied responses of 100 tokens in
-/// all and a response of 30 of its own.
+/// Forks in all known forms. Each has two copied responses of 100 tokens in total and one own
+/// response of 30 tokens.
 fn forks() -> Vec<(&'static str, Vec<String>)> {
     let parent = || meta(A, json!({}));
     let fork = |more: Value| meta(B, more);
@@ -375,7 +376,7 @@ fn forks() -> Vec<(&'static str, Vec<String>)> {
     ]
 }
 
-/// One with its parent's times, but for that of the line that opens it.
+/// A fork that keeps its parent's times except on its first line.
 fn fork_with_its_parents_times() -> Vec<String> {
     let parents = json!({"forked_from_id": A, "timestamp": "2026-06-08T08:59:00.000Z"});
     let time = "2026-06-08T11:39:04.001Z";
@@ -403,7 +404,7 @@ fn a_forked_rollout_has_its_own_part_alone() {
         assert_eq!(log.sums(id(B)), (30, 3, 2), "{form}");
         assert_eq!(log.conversations().len(), 1, "{form}");
         assert!(report.repeated >= 4, "{form}");
-        // Wherever it is cut.
+        // For every position of the cut.
         for until in 1..lines.len() {
             let cut = MemoryLog::default();
             imported(&cut, &lines[..until]);

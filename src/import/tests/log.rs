@@ -1,4 +1,4 @@
-//! A log in memory with the rules that an import meets.
+//! A log in memory that follows the rules relevant to an import.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::record::{
 #[derive(Default)]
 pub(super) struct MemoryLog {
     held: RefCell<Held>,
-    /// Fails with this from now on.
+    /// If set, every operation fails with this error.
     pub(super) fault: RefCell<Option<ErrorKind>>,
 }
 
@@ -49,7 +49,7 @@ impl MemoryLog {
         self.held.borrow().messages.clone()
     }
 
-    /// The tokens of all messages of a conversation, and how many there are.
+    /// The input and output tokens of all messages of a conversation, and the number of messages.
     pub(super) fn sums(&self, conversation: Uuid) -> (i64, i64, usize) {
         let held = self.held.borrow();
         let messages = held.messages.iter();
@@ -62,7 +62,7 @@ impl MemoryLog {
         (sum(|m| m.tokens_in), sum(|m| m.tokens_out), of.len())
     }
 
-    /// The tokens of all messages, and how many of them are requests.
+    /// The tokens of all messages, and the number of requests.
     pub(super) fn usage(&self) -> (u64, u64, u64) {
         let held = self.held.borrow();
         let sum = |count: fn(&ConversationMessage) -> Option<i64>| {
@@ -75,7 +75,8 @@ impl MemoryLog {
         (sum(|m| m.tokens_in), sum(|m| m.tokens_out), requests as u64)
     }
 
-    /// All that it holds, but for the order in which it came where that does not show.
+    /// The contents, in an order that is independent of the order of arrival where that is not
+    /// observable.
     pub(super) fn content(&self) -> Content {
         let held = self.held.borrow();
         let mut talks: BTreeMap<Uuid, Vec<ConversationMessage>> = BTreeMap::new();
@@ -103,7 +104,7 @@ impl MemoryLog {
         self.held.borrow_mut().turns.clear();
     }
 
-    /// The one call of this id.
+    /// The call with this id.
     pub(super) fn call(&self, call_id: &str) -> Option<ToolCall> {
         let held = self.held.borrow();
         let mut found = held.calls.iter().filter(|((_, id), _)| id == call_id);

@@ -1,4 +1,4 @@
-//! What becomes of lines as messages of conversations, and whose tokens are whose.
+//! Messages made of lines, and the attribution of their tokens.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -61,7 +61,7 @@ fn said(log: &MemoryLog) -> Vec<Row> {
     log.messages().into_iter().map(row).collect()
 }
 
-/// Arguments are payloads, whichever call of a line they are of.
+/// The arguments of every call of a line are payloads.
 #[test]
 fn arguments_stand_in_no_content() {
     let log = MemoryLog::default();
@@ -104,7 +104,7 @@ fn a_transcript_reads_as_it_was_held() {
             ),
             answer("a2", "r1", text("so"), 9, 1),
             answer("a3", "r1", call("c1", "Read"), 9, 20),
-            // No message, so the response goes on after it.
+            // Not a message, so the response continues after it.
             json!({"type": "progress", "uuid": "p1"}),
             answer("a4", "r1", call("c2", "Grep"), 9, 30),
             result("u3", "c1"),
@@ -178,7 +178,7 @@ fn a_response_that_goes_on_later_adds_only_its_growth() {
         result("u1", "c1"),
         answer("a2", "r1", call("c2", "Grep"), 9, 50),
         result("u2", "c2"),
-        // Less than before: no growth, and never less than none.
+        // Less than before: the growth is 0.
         answer("a3", "r1", text("end"), 4, 60),
     ];
     run(&log, &lines);
@@ -196,8 +196,8 @@ fn a_response_that_goes_on_later_adds_only_its_growth() {
     assert_eq!(log.messages()[2].id, foreign_id("claude-code:line", "a2"));
     assert_eq!(log.sums(session()), (9, 60, 5));
     assert_eq!(run(&log, &lines).added, 0);
-    // A resume repeats lines: they add nothing, not even where they stand now. The first prompt
-    // becomes the title.
+    // A resumed session repeats lines. They add nothing, even at their new position. The first
+    // prompt becomes the title.
     let again = [lines.as_slice(), &lines, &[user("u9", "go on")]].concat();
     let report = run(&log, &again);
     assert_eq!((report.added, report.messages), (3, 6));
@@ -213,7 +213,7 @@ fn a_sub_agent_has_a_conversation_of_its_own() {
         line
     };
     let log = MemoryLog::default();
-    // Without a name, each chain of lines is one agent's.
+    // Without a name, each chain of lines is one agent.
     let mut found = answer("a2", "r2", text("found"), 100, 10);
     found["parentUuid"] = json!("u2");
     let lines = [
@@ -252,7 +252,7 @@ fn two_sessions_in_a_file_are_two_conversations() {
     let log = MemoryLog::default();
     let lines = [
         answer("a1", "r1", text("one"), 10, 1),
-        // Of a response that began elsewhere: the growth alone is this session's.
+        // From a response that began elsewhere: only the growth belongs to this session.
         other(answer("a2", "r1", text("two"), 10, 5)),
         other(answer("a3", "r2", text("three"), 20, 2)),
         answer("a4", "r3", text("four"), 30, 3),

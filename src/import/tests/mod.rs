@@ -1,6 +1,6 @@
-//! The import from files to a log: what real files hold, and the traps in them.
+//! End-to-end import from files to a log: real files and special cases.
 
-// A `json!` in the place of an argument reads best without an `&`.
+// A `json!` as an argument reads best without `&`.
 #![allow(clippy::needless_pass_by_value)]
 
 mod claude_code;
@@ -26,7 +26,7 @@ fn sample(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Imports one file of these lines.
+/// Imports one file with these lines.
 fn import(log: &dyn Log, lines: &[&str]) -> Report {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("session.jsonl");
@@ -40,7 +40,7 @@ fn import_path(log: &dyn Log, path: &Path) -> Report {
     importer.finish().unwrap()
 }
 
-/// The lines and reasons of what was broken.
+/// Line numbers and reasons of broken lines.
 fn broken(report: &Report) -> Vec<(u64, &str)> {
     let broken = report.broken.iter();
     broken.map(|b| (b.line, b.reason.as_str())).collect()
@@ -51,7 +51,7 @@ fn counts(report: &Report) -> Vec<(&str, u64)> {
     counts.map(|(what, n)| (what.as_str(), *n)).collect()
 }
 
-/// A report without what may differ between the first import and the next.
+/// A report without the fields that may differ between a first and a repeated import.
 fn held(report: &Report) -> Report {
     Report {
         added: 0,
@@ -98,7 +98,7 @@ fn the_samples_hold_what_their_readme_says_and_a_second_import_adds_nothing() {
         assert_eq!(second.added, 0, "{name}");
         assert_eq!(held(&second), held(&first), "{name}");
     }
-    // Two commands of Codex say themselves that their exit code is 1.
+    // Two commands of Codex report exit code 1 in their output.
     let failed = [
         "toolu_01GLEN5BsyXUTQaQV2fdQ9ea",
         "call_5j2yJgrbOClvto1R8nvfSoJS",

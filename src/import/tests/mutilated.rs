@@ -1,4 +1,5 @@
-//! Whatever happened to a session file, its import ends, leaves no line out and can be repeated.
+//! For any damaged session file, the import terminates, accounts for every line and can be
+//! repeated.
 
 use std::fs;
 
@@ -14,7 +15,7 @@ enum Harm {
     Repeat(usize, usize),
     SetByte(usize, usize, u8),
     Cut(usize, usize),
-    /// A value of one line stands in another one.
+    /// Replace a value of one line by a value of another line.
     Exchange(usize, usize),
 }
 

@@ -1,4 +1,4 @@
-//! What becomes of a rollout's lines as messages, and which of them has the tokens.
+//! Messages made of a rollout's lines, and which of them carry the tokens.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -32,12 +32,12 @@ fn tokens_stand_for_the_request_that_took_them() {
         tokens(100, 10),
         output("c1", "out".into()),
         context("m2"),
-        // Said again: nothing grew.
+        // Repeated: no growth.
         tokens(100, 10),
         message("assistant", "well"),
         tokens(100, 10),
         tokens(150, 15),
-        // No answer was read that these could belong to.
+        // No answer was read to which these could belong.
         tokens(160, 17),
         message("assistant", "so"),
         message("user", "and?"),
@@ -89,7 +89,7 @@ fn tokens_stand_for_the_request_that_took_them() {
     assert_eq!(messages[5].tool_name.as_deref(), Some("f"));
     assert_eq!(messages[5].tool_result.as_deref(), Some("out"));
     assert_eq!(messages[5].source, Source::Tool);
-    // An item is a part of the response whose tokens come next, unless the person spoke first.
+    // An item is part of the response whose tokens follow, unless a user message comes first.
     let part_of = [2, 3, 6, 9].map(|item| messages[item].part_of);
     let request = [4, 7].map(|request| Some(messages[request].id));
     assert_eq!(part_of[..3], [request[0], request[0], request[1]]);

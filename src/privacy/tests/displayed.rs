@@ -1,8 +1,8 @@
-//! What terminals, pages and mail do not show hides nothing.
+//! Text that terminals, web pages and mail do not show cannot hide a secret.
 
 use super::*;
 
-/// Colours, as programs for the terminal have them.
+/// Colour sequences of terminal programs.
 const COLOURS: [(&str, &str); 5] = [
     // `grep --color`
     ("\x1b[01;31m\x1b[K", "\x1b[m\x1b[K"),
@@ -12,16 +12,16 @@ const COLOURS: [(&str, &str); 5] = [
     ("\x1b[38;5;231m", "\x1b[0m"),
     // `jq -C`, `ls`
     ("\x1b[0;32m", "\x1b[0m"),
-    // `tput`, as xterm has it
+    // `tput`, for xterm
     ("\x1b[38:2:1:2:3m", "\x1b(B\x1b[m"),
 ];
 
-/// How else the escape character is written.
+/// Other notations of the escape character.
 const ESCAPES: [&str; 10] = [
     "\x1b", "\\x1b", "\\x1B", "\\u001b", "\\033", "\\e", "\\E", "^[", "\\\\x1b", "\\u{1b}",
 ];
 
-/// What it becomes, also in JSON, and in JSON in JSON.
+/// Checks the result for the text, for the text in JSON, and for JSON in JSON.
 fn everywhere(text: &str, expected: &str) {
     assert_eq!(defaults(text), expected, "{text:?}");
     assert_eq!(defaults(expected), expected);
@@ -39,7 +39,7 @@ fn colours_hide_no_secret() {
     let (one, two) = token.split_at(15);
     for (on, off) in COLOURS {
         for escape in ESCAPES {
-            // As an escape is written, not all end so.
+            // In escaped notation, not all sequences end this way.
             if escape != "\x1b" && off.contains("\x1b(") {
                 continue;
             }
@@ -205,7 +205,7 @@ fn escapes_spell_no_token() {
     }
 }
 
-/// Terminals, mail and editors break what is longer than a line.
+/// Terminals, mail programs and editors break long lines.
 #[test]
 fn no_line_break_within_a_token_hides_it() {
     let token = token('4');
@@ -221,7 +221,7 @@ fn no_line_break_within_a_token_hides_it() {
             let last = usize::from(line_break.starts_with('='));
             let line = "-".repeat(width - cut - 1 - last);
             let (one, two) = token.split_at(cut);
-            // Where a line is of no usual width, a few letters may be a word.
+            // If the line has no usual width, a few letters may be a word.
             if width == 53 && two.len() < 4 {
                 continue;
             }
@@ -231,7 +231,7 @@ fn no_line_break_within_a_token_hides_it() {
             );
         }
     }
-    // What follows on another line is no part of it.
+    // Text on the next line is not part of the token.
     for next in ["NEXT2=a", "next", "port: 80", "[a2]", "# a2"] {
         for line in ["", "a line that is not as wide as a window: "] {
             everywhere(
@@ -240,7 +240,7 @@ fn no_line_break_within_a_token_hides_it() {
             );
         }
     }
-    // As `/proc/1/environ` has it.
+    // The format of `/proc/1/environ`.
     everywhere(
         &format!("PATH=/bin\0A={token}\0HOME=/root\0DB_PASSWORD=kX9vbT2wq\0LANG=C"),
         "PATH=/bin\0A=[REDACTED:github_token:1]\0HOME=/root\0DB_PASSWORD=[REDACTED:password:1]\0LANG=C",

@@ -1,15 +1,15 @@
-//! Every form of a provider's token, at random: chance spells nothing that lets one stay.
+//! Random tokens in every provider's format. All of them must be found.
 
 use super::*;
 use crate::privacy::rules::TOKENS;
 use crate::privacy::runs::{Class, Runs};
 
-/// How many of each form.
+/// Number of tokens per format.
 const TOKENS_EACH: usize = 2_000;
-/// How long a token's body is where the table takes less than providers give out.
+/// Length of a token's body if the table's minimum is below what providers issue.
 const BODY_BYTES: usize = 24;
 
-/// Random numbers: Marsaglia's xorshift64*.
+/// Random number generator: Marsaglia's xorshift64*.
 struct Dice(u64);
 
 impl Dice {
@@ -22,7 +22,7 @@ impl Dice {
     }
 }
 
-/// The characters of a form, as its provider has them.
+/// The characters that a provider uses in this format.
 fn alphabet(class: Class, prefix: &str) -> Vec<u8> {
     let of = |is_one: fn(&u8) -> bool| (b'!'..=b'~').filter(is_one).collect();
     match (class, prefix) {
@@ -50,7 +50,7 @@ fn every_token_of_every_form_is_found() {
         for _ in 0..TOKENS_EACH {
             token.truncate(form.prefix.len());
             for place in 0..len {
-                // Full stops and strokes at the ends of a text are taken for those of a sentence.
+                // A full stop or dash at the end of a text is treated as punctuation.
                 let is_end = place == 0 || place + 1 == len;
                 let sign = loop {
                     let sign = alphabet[dice.below(alphabet.len())];
@@ -69,7 +69,7 @@ fn every_token_of_every_form_is_found() {
 
 #[test]
 fn letters_and_short_words_leave_no_token() {
-    // In parts, so that no scanner of a hosting service takes it for a real one.
+    // Split, so that secret scanners of hosting services do not report them.
     for (prefix, body) in [
         ("AKIA", "QWERTZXNBVKLMPOI"),
         ("ASIA", "ZMXNCBVLAKSJDHFG"),
@@ -120,7 +120,7 @@ fn tokens_with_a_part_of_their_own_are_found() {
         ),
         (["xoxd-", body, "%2B", hex, "%3D"].concat(), "slack_token"),
         (
-            // {"alg":"HS256"}, with a blank or a line break after each bracket.
+            // {"alg":"HS256"}, with a blank or a line break after each brace.
             "eyAiYWxnIjoiSFMyNTYifQ.eyAic3ViIjoiODg0MjAxOSJ9.Zk3vQ9xT7mB2nLp5sWd8".to_owned(),
             "jwt",
         ),
@@ -148,7 +148,7 @@ fn tokens_with_a_part_of_their_own_are_found() {
     }
 }
 
-/// Such keys have signs of paths in them, and some few no digit.
+/// Such keys may contain `/`, and a few contain no digit.
 #[test]
 fn secret_keys_in_base64_are_found_wherever_they_are_given() {
     const KEYS: usize = 3_000;
@@ -172,11 +172,11 @@ fn secret_keys_in_base64_are_found_wherever_they_are_given() {
             }
         }
     }
-    // Chance spells words, too: of 18,000.
+    // Random text sometimes contains a word. Limit: 20 misses in 18,000.
     assert!(missed.len() <= 20, "{}: {missed:?}", missed.len());
 }
 
-/// As Kubernetes and cloud tools keep private keys.
+/// The formats in which Kubernetes and cloud tools store private keys.
 #[test]
 fn private_keys_in_base64_are_found_to_their_last_line() {
     const LINE: usize = 64;

@@ -1,4 +1,4 @@
-//! The corpus: planted secrets are found, what only looks like one is left alone.
+//! The corpus: planted secrets are found, and similar text is not changed.
 
 mod displayed;
 mod forms;
@@ -17,7 +17,7 @@ use super::*;
 #[derive(Deserialize)]
 struct Planted {
     r#type: String,
-    /// In parts, so that no scanner of a hosting service takes it for a real one.
+    /// Split, so that secret scanners of hosting services do not report it.
     text: Vec<String>,
     secret: Vec<String>,
 }
@@ -49,7 +49,7 @@ fn planted_secrets_are_found() {
         let (text, secret) = (one.text.concat(), one.secret.concat());
         let redacted = redactor.redacted(&text, &mut Numbers::default());
         let kept = redacted.unwrap_or_else(|| text.clone());
-        // Some hide their first letters behind escapes.
+        // In some texts escapes hide the first letters.
         if kept.contains(&secret) || kept.contains(&secret[4..]) {
             missed += 1;
             println!("missed {}: {text:?}", one.r#type);
@@ -92,7 +92,7 @@ fn with_pii() -> PrivacySettings {
     }
 }
 
-/// A token of GitHub's form that no one has.
+/// A token in GitHub's format that nobody owns.
 fn token(digit: char) -> String {
     format!("ghp_{}Zq8Lw3Xc5Vb7", format!("{digit}kR").repeat(8))
 }
@@ -202,13 +202,13 @@ fn persons_are_found_only_where_that_is_asked_for() {
 
 #[test]
 fn persons_are_not_seen_in_what_only_looks_like_it() {
-    // The corpus has numbers of every sort; addresses of persons are few, and named here.
+    // The corpus has numbers of every kind. It has few personal addresses, which are listed here.
     let redactor = redactor(&with_pii());
     let innocent: Vec<Innocent> = corpus("innocent.ndjson");
     let mut changed = 0;
     for Innocent { text } in &innocent {
         let found = redactor.redacted(text, &mut Numbers::default());
-        // Whatever has one of these may hold an address.
+        // A text with one of these may contain an address.
         let has_address = ["@", "192.168.", "2001:db8:"]
             .iter()
             .any(|part| text.contains(part));
@@ -293,7 +293,7 @@ fn sentences_and_stress_end_tokens() {
     }
 }
 
-/// Every other line of a key, as listings show it.
+/// Every second line of a key, as in a listing.
 #[test]
 fn no_line_of_a_listed_key_is_left() {
     let line =

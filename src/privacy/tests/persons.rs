@@ -1,9 +1,8 @@
-//! Numbers and addresses of persons as they are written in other countries, and what looks like
-//! them.
+//! Personal numbers and addresses in the notations of several countries, and similar text.
 
 use super::*;
 
-/// The rows whose text does not become the second.
+/// The rows whose text is not redacted to the second column.
 fn wrong<'a>(rows: &[(&'a str, &str)]) -> Vec<(&'a str, String)> {
     let redactor = redactor(&with_pii());
     let now = |text: &str| {

@@ -1,9 +1,9 @@
-//! Where secrets stand: defaults in code, what commands read, lines of password files, elements and
-//! forms, other languages.
+//! Secrets in various places: defaults in code, input of commands, password files, elements and
+//! forms, and other languages.
 
 use super::*;
 
-/// The rows of which the secret stays, or more than it goes.
+/// The rows whose secret is kept, or in which more than the secret is redacted.
 fn missed<'a>(rows: &[(&'a str, &str)]) -> Vec<(&'a str, String)> {
     let mut missed = Vec::new();
     for (text, secret) in rows {

@@ -1,4 +1,4 @@
-//! What holds of every text.
+//! Properties that hold for every text.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::privacy::rules::{RUNS, TOKENS, WORDS};
 use crate::privacy::runs::Runs;
 use crate::privacy::scan::Scanner;
 
-/// Texts with secrets, beginnings of secrets, and what may stand around them.
+/// Texts with secrets, beginnings of secrets, and typical surrounding text.
 fn texts() -> impl Strategy<Value = String> {
     let planted: Vec<Planted> = corpus("secrets.ndjson");
     let planted: Vec<String> = planted.iter().map(|one| one.text.concat()).collect();
@@ -60,11 +60,11 @@ fn json() -> impl Strategy<Value = Value> {
 
 fn without_strings(value: &Value) -> Value {
     match value {
-        // A number may be a password, and becomes a string.
+        // A number may be a password. It then becomes a string.
         Value::String(_) | Value::Number(_) => Value::from(""),
         Value::Array(items) => items.iter().map(without_strings).collect(),
         Value::Object(members) => {
-            // By another name, a member may stand elsewhere.
+            // If its name changes, a member may move.
             let mut values: Vec<Value> = members.values().map(without_strings).collect();
             values.sort_by_key(Value::to_string);
             Value::from(values)
@@ -96,7 +96,7 @@ proptest! {
         }
     }
 
-    /// What is not decoded is not missed for it.
+    /// Scanning raw JSON finds everything that scanning the decoded strings finds.
     #[test]
     fn the_quick_look_at_json_misses_nothing(value in json(), pii in any::<bool>()) {
         let settings = PrivacySettings { redact_pii: pii, ..PrivacySettings::default() };
@@ -116,7 +116,7 @@ proptest! {
         }
     }
 
-    /// Every rule, asked everywhere, finds nothing that the scanner does not.
+    /// Running every rule at every position finds nothing that the scanner misses.
     #[test]
     fn the_prefilter_passes_over_nothing(text in texts()) {
         let bytes = text.as_bytes();

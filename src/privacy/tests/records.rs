@@ -1,4 +1,4 @@
-//! What becomes of records, and the key of user ids.
+//! Redaction of records, and the user-id key.
 
 use uuid::Uuid;
 
@@ -92,7 +92,7 @@ fn payloads_go_without_contents_going() {
     );
     let entry = HistoryEntry::new(1, Role::User, "hello");
     assert_eq!(applied(&privacy, entry.clone()), entry.into());
-    // What a tool says is its outcome, wherever it stands.
+    // The content of a tool's message or turn is an outcome.
     for (role, is_kept) in [(Role::User, true), (Role::Tool, false)] {
         let message = ConversationMessage::new(Uuid::from_u128(1), role, "hello");
         let Record::Message(message) = applied(&privacy, message) else {
@@ -174,7 +174,7 @@ fn user_ids_are_hashed_under_a_key_of_their_own() {
     let other = dir.path().join("b");
     at(&other).make_key().unwrap();
     assert_ne!(at(&other).user_id("me").unwrap(), id);
-    // Only the key that is expected will do.
+    // Only the expected key is accepted.
     let found = at(&path).describe_key().unwrap().found;
     let expecting = |path: &std::path::Path| {
         privacy(PrivacySettings::default())
@@ -183,7 +183,7 @@ fn user_ids_are_hashed_under_a_key_of_their_own() {
     assert_eq!(expecting(&path).user_id("me").unwrap(), id);
     let e = expecting(&other).user_id("me").unwrap_err();
     assert_eq!(e.kind(), crate::ErrorKind::UserIdKey);
-    // As Python's `hmac` computes it.
+    // Computed with Python's `hmac`.
     let known = dir.path().join("known");
     write_key(&known, &"0b".repeat(32));
     assert_eq!(
@@ -240,7 +240,7 @@ fn all_who_make_a_key_at_once_have_the_same() {
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
 }
 
-/// A record of every kind, with a secret in each of its texts.
+/// One record of every kind, with a secret in each of its texts.
 fn records_full_of(secret: &str) -> Vec<Record> {
     let id = Uuid::from_u128(1);
     let text = || secret.to_owned();

@@ -1,8 +1,8 @@
-//! Values that are text where nothing else can be, and code that looks like it.
+//! Values in places where only text is possible, and code that looks similar.
 
 use super::*;
 
-/// The secret is gone, and what is around it stays, also in JSON.
+/// The secret is redacted and the text around it is kept, also inside JSON.
 fn found(text: &str, secret: &str) {
     let kept = defaults(text);
     let (before, after) = text.split_once(secret).unwrap();
@@ -73,7 +73,7 @@ fn a_password_is_found_with_all_its_signs() {
     }
 }
 
-/// As persons and generators of passwords put them together.
+/// Typical passwords of people and of password generators.
 #[test]
 fn every_sign_of_a_password_is_a_part_of_it() {
     const SECRETS: [&str; 10] = [
@@ -111,7 +111,7 @@ fn every_sign_of_a_password_is_a_part_of_it() {
             found(&form.replace("{}", secret), secret);
         }
         for form in UNQUOTED {
-            // What YAML, shells and code have begins so, too.
+            // In YAML, shells and code, these also begin other constructs.
             if !secret.starts_with(['$', '*', '(']) {
                 found(&form.replace("{}", secret), secret);
             }

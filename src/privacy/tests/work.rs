@@ -1,4 +1,4 @@
-//! How long it takes is in proportion to the text, whatever is in it: lines have up to 16 MiB.
+//! Running time is linear in the length of the text, for any text. Lines may be 16 MiB long.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use super::*;
 use crate::privacy::rules::{RUNS, TOKENS, WORDS};
 
-/// A rule that looks at all that follows, at every anchor, takes minutes for as much.
+/// A rule that scans the rest of the text at every anchor takes minutes at this size.
 const BYTES: usize = 100 << 10;
-/// How often the time of a plain text it may take for any other one of as many bytes.
+/// Maximum time for any text, as a multiple of the time for a plain text of the same length.
 const TIMES_MAX: u32 = 200;
-/// How often it is tried: others may be at work on the machine.
+/// Maximum number of tries, because other processes may be using the CPU.
 const TRIES_MAX: usize = 5;
 
-/// How long a plain text takes here.
+/// Time for a plain text on this machine.
 static PLAIN: LazyLock<Duration> = LazyLock::new(|| {
     let redactor = redactor(&with_pii());
     let text =
@@ -28,7 +28,7 @@ fn time(redactor: &Redactor, text: &str) -> Duration {
     own_time().saturating_sub(started)
 }
 
-/// How long this thread was at work, however much else the machine does.
+/// CPU time of this thread, independent of the load of the machine.
 #[cfg(unix)]
 fn own_time() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
@@ -56,7 +56,7 @@ fn repeated(unit: &str) -> String {
     unit.repeat(BYTES / unit.len() + 1)
 }
 
-/// The digits of base64, without those at the end.
+/// Base64 without padding.
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let three = bytes.chunks_exact(3);
@@ -214,7 +214,7 @@ fn members_of_documents_are_looked_at_once() {
     }
 }
 
-/// Strings of strings are not gone through for every round of each of them.
+/// Nested strings are not scanned once per round of every enclosing string.
 #[test]
 fn nested_json_multiplies_nothing() {
     let mut text = repeated("Set-Cookie: sid=aB3dE5fG7hJ9kL1m2 ");

@@ -1,10 +1,10 @@
-//! The canonical form of JSON that is nearly in it: only blanks to drop and members to sort. It
-//! answers nothing for a text with anything else in it, which the canonicalizer then has to read.
+//! Canonical form of JSON that is almost canonical: only blanks must be removed and members sorted.
+//! Returns nothing for any other text; the canonicalizer must then be used.
 
 use std::ops::Range;
 
 const DEPTH_MAX: u32 = 32;
-/// Maximum number of digits of integers that are exact in a double.
+/// Maximum number of digits of an integer that is certainly exact in a double.
 const DIGITS_MAX: usize = 15;
 
 /// The canonical form of a text.
@@ -27,7 +27,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The byte after blanks.
+    /// The next byte that is not a blank.
     fn peek(&mut self) -> Option<u8> {
         while self.text.get(self.at) == Some(&b' ') {
             self.at += 1;
@@ -80,13 +80,13 @@ impl Writer<'_> {
 
     fn members(&mut self) -> Option<()> {
         let start = self.canonical.len();
-        // Each with its name, as a place in the text, and itself, as a place in what is written.
+        // For each member, the position of its name in the text and of the member in the output.
         let mut members: Vec<(Range<usize>, Range<usize>)> = Vec::new();
         loop {
             let from = self.canonical.len();
             self.peek()?;
             let name = self.string()?;
-            // Others are in another order as UTF-16, and escaped ones say something else.
+            // Non-ASCII names may have another order in UTF-16, and escaped names must be decoded.
             let is_plain = |byte: &u8| byte.is_ascii() && *byte != b'\\';
             self.text
                 .get(name.clone())?
@@ -109,7 +109,7 @@ impl Writer<'_> {
             return Some(());
         }
         members.sort_unstable_by(|a, b| name(a).cmp(&name(b)));
-        // No member twice.
+        // Duplicate members are not accepted.
         members
             .is_sorted_by(|a, b| name(a) < name(b))
             .then_some(())?;
@@ -125,7 +125,7 @@ impl Writer<'_> {
         Some(())
     }
 
-    /// The place of what is between the quotes.
+    /// The range between the quotes.
     fn string(&mut self) -> Option<Range<usize>> {
         let start = self.at;
         (*self.text.get(start)? == b'"').then(|| self.at += 1)?;
@@ -137,7 +137,7 @@ impl Writer<'_> {
             }
             match self.text.get(self.at + 1)? {
                 b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 2,
-                // A slash is not escaped in canonical form, and other characters seldom.
+                // Canonical form does not escape a slash, and rarely other characters.
                 _ => return None,
             }
         }
@@ -164,7 +164,7 @@ impl Writer<'_> {
             .count();
         let is_short = (1..=DIGITS_MAX).contains(&len);
         let is_plain = digits.first() != Some(&b'0') || (len == 1 && digits.len() == number.len());
-        // A fraction or an exponent is of no canonical form that can be told by its looks.
+        // The canonical form of a number with a fraction or an exponent must be computed.
         let ends = !matches!(digits.get(len), Some(b'.' | b'e' | b'E'));
         (is_short && is_plain && ends).then_some(())?;
         let end = self.at + len + (number.len() - digits.len());

@@ -34,8 +34,8 @@ pub enum Erasure {
 pub struct EraseOptions<'a> {
     /// Only reports what would be erased. Default: false.
     pub dry_run: bool,
-    /// Called with each segment that was rewritten, or would be; `Break` ends the work early: another
-    /// call erases the rest. Default: continues.
+    /// Called with each segment that was rewritten, or would be. `Break` ends the work early;
+    /// another call erases the rest. Default: continues.
     pub progress: &'a mut dyn FnMut(&ErasedPart) -> ControlFlow<()>,
 }
 
@@ -86,8 +86,8 @@ pub struct Erased {
 const ROUNDS_MAX: u32 = 5;
 /// Maximum total time of passes for lines that others keep recording.
 const REPEATED_MAX: Duration = Duration::from_secs(20);
-/// Passes over a kind without concurrent writes: one that finds related records, and one that finds
-/// no more.
+/// Number of passes over a kind without concurrent writes: one that finds related records, and one
+/// that finds no more.
 const PASSES: usize = 2;
 
 impl Store {
@@ -140,7 +140,7 @@ impl Store {
         let mut steps = run.find()?;
         for _ in 0..ROUNDS_MAX {
             run.add_tombstones()?;
-            // First, as it is only known from the segments.
+            // First, because it is known only from the segments.
             run.erase_beside()?;
             run.done.other_keys = run.traces.other_keys();
             if steps.is_empty() {
@@ -151,7 +151,7 @@ impl Store {
             for step in steps {
                 run.patience.check(self)?;
                 let Some(went_on) = run.take(&step)? else {
-                    // What comes after leads to it.
+                    // Later steps depend on this one.
                     break;
                 };
                 if went_on.is_break() {
@@ -162,7 +162,7 @@ impl Store {
             if run.options.dry_run {
                 return Ok(run.done);
             }
-            // The rest is for lines that were recorded meanwhile.
+            // Further passes are only for lines that were recorded meanwhile.
             run.patience.begin();
             steps = run.find()?;
         }
@@ -183,7 +183,7 @@ struct Patience {
 }
 
 impl Patience {
-    /// Returns whether it has not begun before.
+    /// Starts the clock. Returns whether it was not running before.
     fn begin(&mut self) -> bool {
         let is_first = self.since.is_none();
         self.since.get_or_insert_with(Instant::now);
@@ -223,18 +223,18 @@ struct Run<'s, 'o> {
     patience: Patience,
 }
 
-/// The data in a segment.
+/// The erasable data in a segment.
 #[derive(Debug, Default)]
 struct Held {
-    /// Lines that say themselves why they are erased.
+    /// Lines that by themselves show why they are erased.
     leads: bool,
-    /// Lines of which others tell so.
+    /// Lines that are recognized only through other lines.
     follows: bool,
-    /// Some of those others are in other segments.
+    /// Some of those other lines are in other segments.
     is_led_from_elsewhere: bool,
 }
 
-/// What is to be erased of a segment at once.
+/// The lines of a segment that are erased in one rewrite.
 #[derive(Debug)]
 struct Step {
     name: SegmentName,
@@ -255,7 +255,7 @@ impl Step {
 }
 
 impl Run<'_, '_> {
-    /// Finds the threads that continue in erased turns.
+    /// Finds the threads that were continued by erased turns.
     fn look_before(&mut self) -> Result<()> {
         for (before, thread) in self.traces.before() {
             let turn = self.store.get_turn(before)?;
@@ -276,19 +276,19 @@ impl Run<'_, '_> {
         self.store.inner().add_tombstones(&self.traces.tombstones())
     }
 
-    /// The order of erasure, such that after an interruption the rest can still be found: first
-    /// damaged lines, then a kind after all kinds that belong to it, and within a kind first the lines
-    /// that are found only through lines in other segments.
+    /// The order of erasure. It ensures that after an interruption the rest can still be found:
+    /// first damaged lines, then each kind after all kinds that depend on it, and within a kind
+    /// first the lines that are found only through lines in other segments.
     ///
     /// # Errors
-    /// [`Damaged`](ErrorKind::Damaged) if other records would be erased with it.
+    /// [`Damaged`](ErrorKind::Damaged) if other records would be erased as well.
     fn find(&mut self) -> Result<Vec<Step>> {
         let segments = self.store.inner().segments()?;
         let mut found: BTreeMap<SegmentName, Held> = BTreeMap::new();
         let mut damaged = Vec::new();
         for kind in KINDS {
             let segments = || segments.iter().filter(|name| name.kind == kind);
-            // What a line says may be of lines before it.
+            // A line may identify lines before it, so several passes are needed.
             for pass in 0.. {
                 let has_begun = pass >= PASSES && self.patience.begin();
                 let known = self.traces.leads();
@@ -306,7 +306,7 @@ impl Run<'_, '_> {
                 }
             }
         }
-        // Only now is all known that a damaged line may hold a part of.
+        // Damaged lines are checked last, when all the data to erase is known.
         let mut held_damaged = BTreeSet::new();
         for (name, line) in damaged {
             match self.traces.judge(name.kind, &line).trace {
@@ -352,7 +352,7 @@ impl Run<'_, '_> {
         Ok(damaged.chain(led).collect())
     }
 
-    /// What a segment holds of it, as far as that is known by now.
+    /// The erasable data in a segment, as far as it is known now.
     fn look_into(
         &mut self,
         name: SegmentName,
@@ -382,7 +382,7 @@ impl Run<'_, '_> {
         })
     }
 
-    /// An error of a segment that is damaged, with the place of the first such damage that is it.
+    /// The error for a damaged segment, with the offset of its first matching damage.
     fn damaged(
         &self,
         name: SegmentName,
@@ -402,7 +402,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Erases some of a segment; `None` if that cannot be done as it is now.
+    /// Erases lines of a segment; `None` if that is not possible in its current state.
     fn take(&mut self, step: &Step) -> Result<Option<ControlFlow<()>>> {
         let taken = if self.options.dry_run {
             Some(self.count(step)?)
@@ -439,8 +439,8 @@ impl Run<'_, '_> {
         Ok((lines, bytes))
     }
 
-    /// Rewrites a segment. How many lines went, and how many bytes; `None` if it is not as it was
-    /// any more.
+    /// Rewrites a segment. Returns the number of removed lines and bytes; `None` if the segment
+    /// changed meanwhile.
     fn cut(&mut self, step: &Step) -> Result<Option<(u64, u64)>> {
         let inner = self.store.inner();
         let Step { name, .. } = *step;
@@ -450,7 +450,7 @@ impl Run<'_, '_> {
             Ok(!step.takes(traces.judge(name.kind, line.bytes)))
         };
         let Some(plan) = inner.plan_rewrite(&[name], &mut stays)? else {
-            // What other hands wrote is not known before.
+            // Changes by other programs become known only after a refresh.
             self.store.refresh()?;
             let is_torn =
                 |damage: &Damage| damage.class == DamageClass::Torn && damage.file == name.path();
@@ -472,8 +472,8 @@ impl Run<'_, '_> {
         Ok(is_done.then_some((gone.lines, gone.bytes)))
     }
 
-    /// Erases what a repair took out and what a crash left behind, and looks for it in what others
-    /// put into the store's directory.
+    /// Erases the data in quarantined files and leftovers of a crash, and searches for it in
+    /// foreign files in the store's directory.
     fn erase_beside(&mut self) -> Result<()> {
         let inner = self.store.inner();
         let other_files = inner.other_files()?;
@@ -501,7 +501,7 @@ impl Run<'_, '_> {
             if !self.options.dry_run {
                 inner.replace_whole(&part.file, &left)?;
             }
-            // It goes on: there is little left to do.
+            // `Break` is ignored, because little work remains.
             let _ = (self.options.progress)(&part);
             self.done.parts.push(part);
         }

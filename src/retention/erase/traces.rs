@@ -1,4 +1,4 @@
-//! Recognizes lines to erase, and pieces of them.
+//! Recognizes lines to erase, and fragments of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -17,12 +17,12 @@ use crate::store::{Store, key_of_value};
 
 /// Minimum length of a run of bytes that identifies a piece of an erased text.
 const PIECE_BYTES: usize = 24;
-/// The length of an id as a text.
+/// Length of the text of an id.
 const ID_BYTES: usize = 36;
-/// Of long texts, pieces are known from so many bytes to so many: any run of both lengths together
-/// holds one.
+/// In long texts, pieces are recorded at this interval. Any run of `PIECE_BYTES + PIECE_STEP` bytes
+/// contains one.
 const PIECE_STEP: usize = 8;
-/// Of texts up to this length, every piece is known.
+/// In texts up to this length, every piece is recorded.
 const SHORT_BYTES: usize = 4 << 10;
 
 /// The fields with texts.
@@ -48,49 +48,50 @@ const SPLIT_MAX: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Traces {
     users: Vec<String>,
-    /// The fingerprints of other keys than theirs under which users' ids are hashed.
+    /// Fingerprints of other keys under which user ids are hashed.
     other_keys: BTreeSet<String>,
     /// The requested conversation.
     given: Option<Uuid>,
     conversations: HashSet<Uuid>,
-    /// The conversation that each is of.
+    /// The conversation of each message.
     messages: HashMap<Uuid, Uuid>,
-    /// The same, or the thread.
+    /// The conversation or thread of each turn.
     turns: HashMap<Uuid, Uuid>,
-    /// The turns that those follow, and the thread of one that does.
+    /// The turns before those, each with the thread of a turn that follows it.
     before: HashMap<Uuid, Uuid>,
     requests: HashSet<Uuid>,
     calls: HashSet<(Uuid, Vec<u8>)>,
-    /// Hashes of pieces of the texts, as they stand in lines.
+    /// Hashes of pieces of the texts, as encoded in lines.
     pieces: HashSet<u64>,
-    /// The sessions that those conversations are of, as these are named.
+    /// The session ids of those conversations.
     sessions: HashSet<Vec<u8>>,
-    /// Other conversations of these sessions, as sub-agents have them.
+    /// Other conversations of these sessions, such as those of sub-agents.
     agents: HashSet<Uuid>,
-    /// The messages of those, which a thread's turns may be of.
+    /// The messages of those conversations. Turns of an erased thread may belong to them.
     others: HashSet<Uuid>,
-    /// Hashes of the pieces of lines that were split, and what those lines are.
+    /// Hashes of the pieces of split lines, with the result for the whole line.
     split: HashMap<u64, Trace>,
 }
 
 /// The result of checking a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trace {
-    /// It is erased, and says itself why: what it names, another kind or who asks leads to.
+    /// It is erased, and shows by itself why: it is linked by an id in it, by another kind or by
+    /// the request.
     Leads,
-    /// It is erased, and only other lines tell so.
+    /// It is erased, but is recognized only through other lines.
     Follows,
-    /// It holds some of it, and whole records of others.
+    /// It contains some of the data and complete other records.
     Mixed,
     Other,
 }
 
-/// A line that was judged.
+/// A checked line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Judged {
     pub trace: Trace,
-    /// Its record's, as a hash; `None` if it is not one line of one record, which may be known
-    /// better once all is known.
+    /// The hash of its record's key; `None` if it is not exactly one record. Such a line must be
+    /// checked again when all the data is known.
     pub key: Option<u64>,
 }
 
@@ -109,19 +110,20 @@ impl Traces {
         Ok(traces)
     }
 
-    /// The fingerprints of keys under which users' ids are hashed, other than those looked for.
+    /// Fingerprints of keys, other than the requested one, under which user ids are hashed.
     pub(super) fn other_keys(&self) -> Vec<String> {
         self.other_keys.iter().cloned().collect()
     }
 
-    /// The conversations that are erased. However many messages they have by now, they go.
+    /// The erased conversations. The count is the maximum, so that any number of messages is
+    /// removed.
     pub(super) fn talks(&self, hasher: Hasher) -> Vec<(KeyHash, u64)> {
         let key = |id: &Uuid| hasher.key([&id.to_string(), ""]);
         let all = self.conversations.iter();
         all.map(|id| (key(id), u64::MAX)).collect()
     }
 
-    /// The conversations and requests that are erased, each with its messages and turns.
+    /// The erased conversations and requests, each with its messages and turns.
     pub(super) fn tombstones(&self) -> BTreeMap<Uuid, Vec<Uuid>> {
         let asked_for = self.conversations.iter().chain(&self.requests);
         let mut tombstones: BTreeMap<Uuid, Vec<Uuid>> =
@@ -132,20 +134,21 @@ impl Traces {
         tombstones
     }
 
-    /// The turns before those that are erased, each with the thread of one that follows it.
+    /// The turns before the erased ones, each with the thread of a turn that follows it.
     pub(super) fn before(&self) -> impl Iterator<Item = (Uuid, Uuid)> {
         let others = self.before.iter();
         let others = others.filter(|(turn, _)| !self.turns.contains_key(*turn));
         others.map(|(turn, thread)| (*turn, *thread))
     }
 
-    /// How much is known that leads to more.
+    /// Number of known ids that can lead to further lines.
     pub(super) fn leads(&self) -> usize {
         let talks = self.conversations.len() + self.sessions.len() + self.agents.len();
         talks + self.messages.len() + self.turns.len() + self.calls.len()
     }
 
-    /// What a line of a kind is; one that is erased is known by all that it says from then on.
+    /// Checks a line of a kind. The contents of an erased line are recorded, to recognize further
+    /// lines.
     pub(super) fn judge(&mut self, kind: Kind, line: &[u8]) -> Judged {
         let stretch = Stretch::Line {
             offset: 0,
@@ -167,7 +170,7 @@ impl Traces {
         {
             return Judged { trace, key };
         }
-        // Whole lines may be glued to each other and to pieces.
+        // Complete lines may be joined to each other and to fragments.
         let mut rest = line.to_vec();
         for range in whole {
             rest[range].fill(b'\n');
@@ -184,8 +187,8 @@ impl Traces {
         Judged { trace, key: None }
     }
 
-    /// Looks whether a line that holds no record makes a whole one together with those right before
-    /// it, which it joins: then they are what that one is.
+    /// Checks whether a line without a record forms a complete line together with the lines
+    /// directly before it. If so, all of them get the result of that line.
     pub(super) fn join(&mut self, kind: Kind, before: &mut Vec<Vec<u8>>, line: &[u8]) {
         if before.len() == SPLIT_MAX {
             before.remove(0);
@@ -210,7 +213,7 @@ impl Traces {
         }
     }
 
-    /// What a record is.
+    /// Checks a record.
     fn trace(&mut self, kind: Kind, envelope: &Envelope<'_>) -> Trace {
         let lookup = |place: usize| envelope.lookups[place].as_ref();
         let id_at = |place: usize| lookup(place).and_then(uuid);
@@ -232,7 +235,7 @@ impl Traces {
             Kind::ConversationTurns => {
                 let message = id_at(1);
                 let of_message = message.and_then(|id| self.messages.get(&id).copied());
-                // A sub-agent's turns are of its session's thread and of its own conversation.
+                // A sub-agent's turns belong to its session's thread and to its own conversation.
                 let is_of_other = message.is_some_and(|id| self.others.contains(&id));
                 let of_thread =
                     id_at(2).filter(|id| self.conversations.contains(id) && !is_of_other);
@@ -264,7 +267,8 @@ impl Traces {
         }
     }
 
-    /// Whether a conversation says itself that it is erased, and whether it is known to be.
+    /// Whether a conversation shows by itself that it is erased, and whether it is known to be
+    /// erased.
     fn trace_conversation(&mut self, id: Uuid, envelope: &Envelope<'_>) -> (bool, bool) {
         let lookup = |place: usize| envelope.lookups[place].as_ref();
         let is_theirs = lookup(3).is_some_and(|user| {
@@ -279,7 +283,8 @@ impl Traces {
         }
         let mut room = [0; Value::BYTES];
         let session = lookup(4).map(|session| session.text(&mut room).to_vec());
-        // A sub-agent's conversation goes with the one that its session is named after.
+        // A sub-agent's conversation is erased with the conversation that its session is named
+        // after.
         let main = lookup(4).and_then(uuid);
         let parent = lookup(5).and_then(uuid);
         let mut above = main.into_iter().chain(parent);
@@ -299,9 +304,9 @@ impl Traces {
         (leads, is_erased)
     }
 
-    /// Notes the key under which another user's id is hashed, if it is another one.
+    /// Records the key under which a user id is hashed, if it is not the current one.
     fn note_key(&mut self, user: &Value<'_>) {
-        // Who gives an id as it is hashed looks for no other.
+        // If the id was given in its hashed form, other keys are irrelevant.
         let given = self.users.first();
         let is_plain = given.is_some_and(|given| key_of(given).is_none());
         let Some(key) = key_of_value(user).filter(|_| is_plain) else {
@@ -312,14 +317,14 @@ impl Traces {
         }
     }
 
-    /// Whether an id is that of a conversation, message or turn that is erased.
+    /// Whether an id belongs to an erased conversation, message or turn.
     fn is_known(&self, id: Uuid) -> bool {
         self.conversations.contains(&id)
             || self.messages.contains_key(&id)
             || self.turns.contains_key(&id)
     }
 
-    /// Notes what a line says.
+    /// Records the texts of a line.
     fn learn(&mut self, line: &[u8]) {
         let members: Result<BTreeMap<String, &RawValue>, _> = serde_json::from_slice(line);
         for (name, value) in members.unwrap_or_default() {
@@ -333,12 +338,12 @@ impl Traces {
         }
     }
 
-    /// Whether a line that a repair took out holds any of it.
+    /// Whether a quarantined line contains some of the data.
     pub(super) fn are_in_line(&self, line: &[u8]) -> bool {
         self.split.contains_key(&xxh3_64(without_lf(line))) || self.are_in(line)
     }
 
-    /// Whether bytes hold any of it: an id, or a piece of a text.
+    /// Whether bytes contain some of the data: an id, or a piece of a text.
     pub(super) fn are_in(&self, bytes: &[u8]) -> bool {
         let has_id = |window: &[u8]| {
             let text = str::from_utf8(window).ok();

@@ -1,4 +1,4 @@
-//! What holds of any text: the fast reading says what the parser says, or nothing.
+//! Property for any text: the fast reader returns what the parser returns, or nothing.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,10 +19,10 @@ fn members(sample: &Sample<'_>) -> [Option<String>; 3] {
     [sample.a, sample.b, sample.name].map(|raw| raw.get().map(str::to_owned))
 }
 
-/// Checks that what the fast reading answers is what the parser answers.
+/// Checks that a result of the fast reader equals the result of the parser.
 ///
 /// # Panics
-/// If it is not.
+/// If they differ.
 pub(crate) fn any_text(text: &str) {
     if let Some(quick) = object::<Sample<'_>>(text) {
         let slow = json::parsed::<Sample<'_>>(text).unwrap().unwrap();
@@ -48,7 +48,7 @@ pub(crate) fn any_text(text: &str) {
     }
 }
 
-/// The time that the calendar reads.
+/// The time as the full date parser reads it.
 fn slow_timestamp(raw: Raw<'_>) -> Option<i64> {
     let text = json::text(raw).ok()??;
     let time = chrono::DateTime::parse_from_rfc3339(&text).ok()?;

@@ -1,27 +1,28 @@
-//! A fast reading of JSON that is as it mostly is. It answers nothing for what it does not know:
-//! other white space than blanks, escapes in names, deep nesting, a member named twice, or what is
-//! no JSON. The parser behind it then has the word, and the reasons.
+//! A fast reader for typical JSON. It returns nothing for input that it does not handle: white
+//! space other than blanks, escapes in names, deep nesting, duplicate members, or invalid JSON. The
+//! caller then uses the full parser, which also reports reasons.
 
 use super::Raw;
 
-/// The deepest nesting that is read here, within a member.
+/// Maximum nesting depth inside a member.
 const DEPTH_MAX: u32 = 64;
-/// How much of a string is looked at word by word: to start a search through more of it costs.
+/// Number of words of a string that are scanned one by one. After these a search is started, which
+/// has a fixed cost.
 const WORDS: usize = 4;
 
-/// The members of an object that are looked for.
+/// The members of an object that are of interest.
 pub(in crate::import) trait Shape<'a>: Default {
-    /// Their names; at most 64.
+    /// Names of the members. At most 64.
     const NAMES: &'static [&'static str];
 
-    /// The place of a name among them.
+    /// Index of a name in `NAMES`.
     fn place(name: &str) -> Option<usize>;
 
-    /// Takes the value at the cursor for the member of a name.
+    /// Reads the value at the cursor into the member with this index.
     fn take(&mut self, name: usize, cursor: &mut Cursor<'a>) -> Option<()>;
 }
 
-/// The object that a text is.
+/// Reads a text as an object.
 pub(super) fn object<'a, T: Shape<'a>>(text: &'a str) -> Option<T> {
     let mut cursor = Cursor::new(text)?;
     cursor.blanks();
@@ -30,7 +31,7 @@ pub(super) fn object<'a, T: Shape<'a>>(text: &'a str) -> Option<T> {
     (cursor.at == text.len()).then_some(found)
 }
 
-/// The items of the array that a text is.
+/// Reads a text as an array and returns its items.
 pub(super) fn array(text: &str) -> Option<Vec<&str>> {
     let mut cursor = Cursor::new(text)?;
     let mut items = Vec::new();
@@ -41,7 +42,7 @@ pub(super) fn array(text: &str) -> Option<Vec<&str>> {
     (cursor.at == text.len()).then_some(items)
 }
 
-/// A place in a text without control characters.
+/// A position in a text without control characters.
 pub(in crate::import) struct Cursor<'a> {
     text: &'a str,
     at: usize,
@@ -49,7 +50,7 @@ pub(in crate::import) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn new(text: &'a str) -> Option<Cursor<'a>> {
-        // The least byte, and no search for one: that goes many bytes at a time.
+        // Computes the minimum instead of searching, because it is vectorized.
         let least = text.bytes().fold(u8::MAX, u8::min);
         (least >= b' ').then_some(Cursor { text, at: 0 })
     }
@@ -64,7 +65,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The byte that ends an item or the space before it.
+    /// The byte after an item and any blanks.
     fn next(&mut self) -> Option<u8> {
         self.blanks();
         let byte = self.peek()?;
@@ -76,7 +77,7 @@ impl<'a> Cursor<'a> {
         (self.next()? == byte).then_some(())
     }
 
-    /// The object at this place.
+    /// Reads the object at this position.
     pub(in crate::import) fn object<T: Shape<'a>>(&mut self) -> Option<T> {
         let mut found = T::default();
         let mut seen = 0_u64;
@@ -109,15 +110,16 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The name of a member, up to its value: its place among the known ones, or after them. The
-    /// members of objects that are alike come in the same order, so one of them is expected.
+    /// Reads the name of a member, up to its value, and returns its index among the known names, or
+    /// their number if it is unknown. Similar objects have their members in the same order, so the
+    /// next known name is tried first.
     fn name<T: Shape<'a>>(&mut self, expected: usize) -> Option<usize> {
         let place = if let Some(next) = T::NAMES.get(expected).filter(|name| self.is_name(name)) {
             self.at += next.len() + 2;
             expected
         } else {
             let start = self.at;
-            // What is escaped may be a known name after all.
+            // An escaped name may equal a known one.
             if !self.skip_string()? {
                 return None;
             }
@@ -137,7 +139,7 @@ impl<'a> Cursor<'a> {
             && rest.get(1..end) == Some(name.as_bytes())
     }
 
-    /// The array at this place, item by item.
+    /// Reads the array at this position item by item.
     pub(in crate::import) fn items(
         &mut self,
         mut take: impl FnMut(&mut Cursor<'a>) -> Option<()>,
@@ -159,7 +161,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads ahead: what is not understood so is left where it is.
+    /// Tries to read a value. On failure the position is restored.
     pub(in crate::import) fn attempt<T>(
         &mut self,
         read: impl FnOnce(&mut Cursor<'a>) -> Option<T>,
@@ -172,20 +174,20 @@ impl<'a> Cursor<'a> {
         read
     }
 
-    /// The value at this place, as a member.
+    /// The raw value at this position.
     pub(in crate::import) fn raw(&mut self) -> Option<Raw<'a>> {
         let value = self.value()?;
         Some(Raw(Some(value).filter(|value| *value != "null")))
     }
 
-    /// The object at this place, and as a member.
+    /// The object at this position, parsed and raw.
     pub(in crate::import) fn object_and_raw<T: Shape<'a>>(&mut self) -> Option<(T, Raw<'a>)> {
         let start = self.at;
         let found = self.object()?;
         Some((found, Raw(self.text.get(start..self.at))))
     }
 
-    /// The text of the value at this place.
+    /// The text of the value at this position.
     fn value(&mut self) -> Option<&'a str> {
         let start = self.at;
         self.skip()?;
@@ -200,7 +202,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn skip_nested(&mut self) -> Option<()> {
-        // A bit for each level, set for an object.
+        // One bit per level, set for an object.
         let (mut levels, mut depth) = (0_u64, 0);
         loop {
             let open = self.peek()?;
@@ -214,7 +216,7 @@ impl<'a> Cursor<'a> {
                 self.at += 1;
                 self.blanks();
                 if self.peek()? == open + 2 {
-                    // Closed at once.
+                    // The object or array is empty.
                 } else if is_object {
                     self.skip_name()?;
                     continue;
@@ -249,7 +251,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The name of a member, up to its value.
+    /// Skips the name of a member, up to its value.
     fn skip_name(&mut self) -> Option<()> {
         self.skip_string()?;
         self.expect(b':')?;
@@ -305,7 +307,7 @@ impl<'a> Cursor<'a> {
         (self.at > start).then_some(())
     }
 
-    /// Whether the string has no escapes.
+    /// Skips a string. Returns whether it has no escapes.
     fn skip_string(&mut self) -> Option<bool> {
         let bytes = self.text.as_bytes();
         (self.peek()? == b'"').then_some(())?;
@@ -334,7 +336,7 @@ impl<'a> Cursor<'a> {
 fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 255;
     const HIGHS: u64 = ONES << 7;
-    // A byte of zero is the lowest one of which the high bit is set.
+    // The lowest byte whose high bit is set is zero in the input.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
     let (words, _) = bytes.as_chunks();
     for (place, word) in words.iter().take(WORDS).enumerate() {

@@ -1,4 +1,4 @@
-//! The fast reading says what the parser says, or nothing.
+//! The fast reader returns what the parser returns, or nothing.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::check::{Sample, any_text};
 use super::{DEPTH_MAX, array, object};
 use crate::import::json;
 
-/// Mostly JSON.
+/// Text that is JSON or almost JSON.
 fn nearly_json() -> impl Strategy<Value = String> {
     let string = prop_oneof![
         "[ -~é\u{1f600}]{0,40}".prop_map(|text| serde_json::Value::from(text).to_string()),
