@@ -1,6 +1,6 @@
 //! Private keys of several lines: PEM, PGP armour and `PuTTY` files. Also recognized: escaped line
-//! breaks, blocks cut off at either end, and listings that put a prefix before each line, such as `
-//! 12→`, `> ` or `k.pem:3:`.
+//! breaks, blocks cut off at either end, and listings that put a prefix before each line, such as
+//! `    12→`, `> ` or `k.pem:3:`.
 
 use super::Found;
 use super::context::{Place, from_base64};
