@@ -77,8 +77,8 @@ pub struct Ack {
     pub seq: u64,
     /// Whether that line is new.
     pub status: AckStatus,
-    /// The id of an event, task or history entry, or the sequence of a message. The store assigns it
-    /// if the record has none.
+    /// The id of an event, task or history entry, or the sequence of a message. The store assigns
+    /// it if the record has none.
     pub assigned: Option<i64>,
     /// A probable mistake in the record, which was accepted nevertheless.
     pub warning: Option<Warning>,

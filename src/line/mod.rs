@@ -5,7 +5,7 @@
 //! ```text
 //! {"seq":1042,"at":1766832000123,"op":"completed",      the envelope: always these three, first
 //!  "request_id":"…","call_id":"call_9f",                the key
-//!  "parent_id":"…",                                     what the record is found by
+//!  "parent_id":"…",                                     the lookup fields
 //!  "ended_at":1766832000123,"latency_ms":12,…           the rest
 //!  ,"crc":"9ae0daaf"}                                   CRC-32 of every byte before `,"crc"`
 //! ```

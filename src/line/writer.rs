@@ -53,7 +53,7 @@ impl LineWriter<'_> {
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always)] // Most texts are constants, which are then stored without a call.
+    #[allow(clippy::inline_always)] // Mostly constants: stored without a call.
     fn push(&mut self, text: &str) {
         self.out.extend_from_slice(text.as_bytes());
     }

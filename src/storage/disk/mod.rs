@@ -25,8 +25,8 @@ use self::windows as sys;
 use super::volume::volume_of;
 use super::{Access, Entry, FileStat, FileTimes, Storage, StorageFile, Volume, Words, read_full};
 
-/// Longer appends are split. The bytes just gathered are then still in the processor cache, and
-/// Linux allocates page-cache memory in runs of the write's length, which is slow for long ones.
+/// Longer appends are split. The bytes just gathered are then still in the processor cache. Linux
+/// allocates page-cache memory in runs as long as the write, and long runs are slow to find.
 const APPEND_BYTES_MAX: usize = 64 << 10;
 
 /// A directory on disk.
