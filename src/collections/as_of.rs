@@ -1,8 +1,8 @@
-//! The log as it stood at a time.
+//! The log as of a past time.
 //!
-//! Every assertion and retraction holds from its own time on, until a later line of the same key
-//! says otherwise from its own time on. So what stood at a time is what the last line, by
-//! sequence number, says among those whose time had come.
+//! Every assertion and retraction takes effect at its own time and stays in effect until the time
+//! of a later line with the same key. So the state of a key at a given time is the line with the
+//! greatest sequence number among those whose time is not later.
 
 use uuid::Uuid;
 
@@ -14,17 +14,17 @@ use crate::line::{Decoded, Op};
 use crate::record::{CodeEditProposal, ConversationTurn, Kind, ToolCall};
 use crate::store::{Reads, Snapshot, Store};
 
-/// A store as it stood at a time; from [`Store::as_of`].
+/// A read-only view of a store as of a past time; from [`Store::as_of`].
 #[derive(Debug, Clone, Copy)]
 pub struct AsOf<'a> {
     store: &'a Store,
-    /// `None`: as it stands now.
+    /// `None`: the current state.
     at: Option<i64>,
 }
 
 impl Store {
-    /// The turns, tool calls and proposals as they stood at a time, in epoch milliseconds; with
-    /// `None`, as they stand now.
+    /// The turns, tool calls and proposals as of a time in epoch milliseconds; with `None`, as they
+    /// are now.
     ///
     /// ```
     /// # use decklog::{ConversationTurn, Store, TurnKind, Validity};
@@ -47,19 +47,20 @@ impl Store {
 }
 
 impl AsOf<'_> {
-    /// The turn with this id, if it stood then.
+    /// The turn with this id, if it was asserted and not retracted at that time.
     pub fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
         self.store
             .inner()
             .with_snapshot(|view| turns::get(view, id, self.at))
     }
 
-    /// Turns that stood then, page by page.
+    /// The turns that were current at that time, page by page.
     pub fn turns(&self, query: &TurnQuery) -> Result<Page<ConversationTurn>> {
         self.turns_within(query, usize::MAX)
     }
 
-    /// As [`turns`](AsOf::turns). A page ends with the line that makes its lines this long.
+    /// As [`turns`](AsOf::turns). A page also ends with the line that brings the length of its
+    /// lines to this number of bytes.
     pub(crate) fn turns_within(
         &self,
         query: &TurnQuery,
@@ -68,18 +69,20 @@ impl AsOf<'_> {
         turns::list(self.store.inner(), query, bytes_max, self.at)
     }
 
-    /// The tool call with this key, if it stood then, with its outcome if it had one.
+    /// The tool call with this key, if it was current at that time, with its outcome if it had one
+    /// by then.
     pub fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
         let inner = self.store.inner();
         inner.with_snapshot(|view| calls::get(view, request_id, call_id, self.at))
     }
 
-    /// Tool calls that stood then, page by page.
+    /// The tool calls that were current at that time, page by page.
     pub fn tool_calls(&self, query: &CallQuery) -> Result<Page<ToolCall>> {
         self.tool_calls_within(query, usize::MAX)
     }
 
-    /// As [`tool_calls`](AsOf::tool_calls). A page ends with the line that makes its lines this long.
+    /// As [`tool_calls`](AsOf::tool_calls). A page also ends with the line that brings the length
+    /// of its lines to this number of bytes.
     pub(crate) fn tool_calls_within(
         &self,
         query: &CallQuery,
@@ -88,18 +91,19 @@ impl AsOf<'_> {
         calls::list(self.store.inner(), query, bytes_max, self.at)
     }
 
-    /// The proposal of a request, if it stood then, with what had become of it.
+    /// The proposal of a request, if it was current at that time, with its status at that time.
     pub fn get_proposal(&self, request_id: Uuid) -> Result<Option<CodeEditProposal>> {
         let inner = self.store.inner();
         inner.with_snapshot(|view| proposals::get(view, request_id, self.at))
     }
 
-    /// Proposals that stood then, page by page.
+    /// The proposals that were current at that time, page by page.
     pub fn proposals(&self, query: &ProposalQuery) -> Result<Page<CodeEditProposal>> {
         self.proposals_within(query, usize::MAX)
     }
 
-    /// As [`proposals`](AsOf::proposals). A page ends with the line that makes its lines this long.
+    /// As [`proposals`](AsOf::proposals). A page also ends with the line that brings the length of
+    /// its lines to this number of bytes.
     pub(crate) fn proposals_within(
         &self,
         query: &ProposalQuery,
@@ -109,7 +113,7 @@ impl AsOf<'_> {
     }
 }
 
-/// The assertion of a row that stood at a time.
+/// The assertion of a row that was in effect at a time.
 pub(super) fn assertion(
     view: &Snapshot<'_>,
     kind: Kind,

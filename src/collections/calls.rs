@@ -1,4 +1,4 @@
-//! Tool calls: requested, then completed or failed, once.
+//! Tool calls: requested once, then completed or failed once.
 
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
@@ -84,18 +84,20 @@ impl CallQuery {
 }
 
 impl Store {
-    /// The call with this key and, once it has one, its outcome; `None` if it does not stand.
+    /// The call with this key and its outcome, if it has one; `None` if the call is unknown or
+    /// retracted.
     pub fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
         self.as_of(None).get_tool_call(request_id, call_id)
     }
 
-    /// Tool calls that stand, page by page.
+    /// Tool calls that are not retracted, page by page.
     pub fn tool_calls(&self, query: &CallQuery) -> Result<Page<ToolCall>> {
         self.as_of(None).tool_calls(query)
     }
 }
 
-/// Adds a request, unless it stands so, `but_time` if so.
+/// Adds a request, unless the current version is equal. With `but_time`, the times are not
+/// compared.
 pub(super) fn put_request(
     txn: &mut Txn<'_>,
     redacted: &Redacted,
@@ -124,7 +126,8 @@ pub(super) fn put_request(
     )
 }
 
-/// Adds an outcome, unless the call has it, `but_time` if so.
+/// Adds an outcome, unless the call already has an equal one. With `but_time`, the times are not
+/// compared.
 pub(super) fn put_done(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) -> Result<Ack> {
     let Record::CallDone(done) = redacted.record() else {
         return Err(collision());
@@ -178,9 +181,9 @@ pub(super) fn put_done(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: boo
     txn.push(redacted, Some(parent_id)).map(Ack::added)
 }
 
-/// The parent of the call whose request stands at a place.
+/// Returns the parent of the call whose request line is at `loc`.
 fn parent_of(txn: &Txn<'_>, loc: Loc, key: [&str; 2]) -> Result<Uuid> {
-    // Mostly it was made a moment ago.
+    // Usually the request was written a moment ago, and its envelope is still in memory.
     if let Some(envelope) = txn.envelope(KIND, loc)
         && let Some(parent_id) = &envelope.lookups[0]
         && let Ok(parent_id) = Uuid::try_parse_ascii(parent_id.text(&mut [0; Value::BYTES]))
@@ -212,7 +215,7 @@ fn second_outcome(first: &ToolCallDone, second: &ToolCallDone) -> Error {
 }
 
 fn in_words(done: &ToolCallDone) -> String {
-    // Of any length, as the rest of what a tool said.
+    // The error kind comes from the tool and may be of any length.
     const SHOWN_CHARS_MAX: usize = 80;
     let error = done.error_kind.as_ref().map_or(String::new(), |kind| {
         let shown: String = kind.chars().take(SHOWN_CHARS_MAX).collect();
@@ -289,7 +292,7 @@ pub(super) fn list(
     as_of: Option<i64>,
 ) -> Result<Page<ToolCall>> {
     let hash = |value: &str| inner.hasher().lookup(value);
-    // The index knows where calls stand now, not where they stood.
+    // The index knows only the current status of calls.
     let status = query.status.filter(|_| as_of.is_none());
     let of_id = |field, id| Select::Lookup(field, hash(lower(id, &mut [0; Hyphenated::LENGTH])));
     let by_id = match (query.request_id, query.parent_id) {
@@ -324,7 +327,7 @@ pub(super) fn list(
     })
 }
 
-/// The call of a row as it stands, or stood at a time.
+/// The call of a row, as it is now or as of a time.
 fn read(view: &Snapshot<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ToolCall>> {
     let Some(at) = as_of else {
         return read_now(view, id);

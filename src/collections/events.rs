@@ -1,4 +1,4 @@
-//! Events: appended, each under its parent.
+//! Events: append-only records, each with an optional parent.
 
 use super::page::{Cursor, Order, Page, PartEnd, Walk, page, page_of};
 use super::query::query;
@@ -69,8 +69,8 @@ impl EventQuery {
 }
 
 impl Store {
-    /// Logs an event of now; returns its id. [`record`](Store::record) takes an [`Event`] of
-    /// another time.
+    /// Logs an event with the current time and returns its id. To log an event with another time,
+    /// [`record`](Store::record) an [`Event`].
     ///
     /// ```
     /// # use decklog::{Store, event_type};
@@ -109,7 +109,8 @@ impl Store {
         self.events_within(query, usize::MAX)
     }
 
-    /// As [`events`](Store::events), a page ending with the line that makes its lines this long.
+    /// As [`events`](Store::events). A page also ends with the line that brings the length of its
+    /// lines to this number of bytes.
     pub(crate) fn events_within(
         &self,
         query: &EventQuery,
@@ -145,13 +146,14 @@ impl Store {
         })
     }
 
-    /// The latest `revision.promoted`: the good revision that there is to go back to.
+    /// The latest `revision.promoted` event, which names the good revision to roll back to.
     pub fn current_revision(&self) -> Result<Option<Event>> {
         self.inner()
             .with_snapshot(|view| latest(view, event_type::REVISION_PROMOTED))
     }
 
-    /// How many workers a supervisor has spawned: the `worker.spawned` right under its event.
+    /// Number of workers that a supervisor has spawned: the `worker.spawned` events that are direct
+    /// children of its event.
     pub fn worker_sequence(&self, supervisor_id: i64) -> Result<u64> {
         let below = under(self.inner(), supervisor_id)?.into_iter();
         let spawned = below.filter(|event| event.event_type == event_type::WORKER_SPAWNED);
@@ -159,7 +161,8 @@ impl Store {
     }
 }
 
-/// Adds an event. If the log has its id, it must say the same, `but_time` if so.
+/// Adds an event. If the log has its id, the two must be equal. With `but_time`, the times are not
+/// compared.
 pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) -> Result<Ack> {
     let event = event_in(redacted.record())?;
     if event.id != 0
@@ -219,7 +222,7 @@ pub(crate) fn find(from: &impl Reads, id: i64) -> Result<Option<Event>> {
     Ok(standing_as::<Event>(from, row)?.filter(|event| event.id == id))
 }
 
-/// The event of a type with the greatest id.
+/// The event of this type with the greatest id.
 pub(crate) fn latest(from: &impl Reads, event_type: &str) -> Result<Option<Event>> {
     let select = Select::Lookup(1, from.hasher().lookup(event_type));
     let rows = from
@@ -234,8 +237,8 @@ pub(crate) fn latest(from: &impl Reads, event_type: &str) -> Result<Option<Event
     Ok(None)
 }
 
-/// The sequence numbers of the events of a type that are greater than one number, and no greater than
-/// another.
+/// The sequence numbers of the events of a type that are greater than the first bound and not
+/// greater than the second.
 pub(crate) fn seqs_of_type(
     inner: &Inner,
     event_type: &str,
@@ -266,7 +269,7 @@ pub(crate) fn seqs_of_type(
     Ok(seqs)
 }
 
-/// As [`children`], giving writers their turn meanwhile.
+/// As [`children`], but releases the lock at intervals to let writers in.
 pub(super) fn under(inner: &Inner, id: i64) -> Result<Vec<Event>> {
     let walk = Walk {
         select: Select::Lookup(0, inner.hasher().lookup(&id.to_string())),
@@ -280,7 +283,7 @@ pub(super) fn under(inner: &Inner, id: i64) -> Result<Vec<Event>> {
     Ok(page.items)
 }
 
-/// The events right under one, by id.
+/// The direct children of an event, by id.
 pub(crate) fn children(from: &impl Reads, id: i64) -> Result<Vec<Event>> {
     let select = Select::Lookup(0, from.hasher().lookup(&id.to_string()));
     let rows = from

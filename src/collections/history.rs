@@ -1,4 +1,4 @@
-//! The history of chats: appended, and read from its end.
+//! Chat histories: append-only, read from the end.
 
 use super::page::{Order, Page, Walk, page};
 use super::{Ack, collision, next_id, says, standing_as, unchanged};
@@ -10,8 +10,8 @@ use crate::store::{Reads, Redacted, Store, Txn};
 const KIND: Kind = Kind::History;
 
 impl Store {
-    /// The last entries of a chat, the earliest of them first. What it takes depends on `limit`
-    /// alone, however long the chat is.
+    /// The last entries of a chat, oldest first. The cost depends on `limit` alone, not on the
+    /// length of the chat.
     ///
     /// ```
     /// # use decklog::{HistoryEntry, Role, Store};
@@ -28,8 +28,8 @@ impl Store {
         self.history_before(chat_id, i64::MAX, limit)
     }
 
-    /// As [`history`](Store::history), of the entries with ids before one: what came before those
-    /// that are known.
+    /// As [`history`](Store::history), but only entries whose ids are less than the given one. Use
+    /// it to page backwards.
     pub fn history_before(
         &self,
         chat_id: i64,
@@ -40,8 +40,8 @@ impl Store {
         Ok(page.items.into_iter().rev().collect())
     }
 
-    /// As [`history_before`](Store::history_before), the latest first; the page ends with the line
-    /// that makes its lines this long.
+    /// As [`history_before`](Store::history_before), but newest first. The page also ends with the
+    /// line that brings the length of its lines to this number of bytes.
     pub(crate) fn history_within(
         &self,
         chat_id: i64,
@@ -65,7 +65,8 @@ impl Store {
     }
 }
 
-/// Adds an entry. If the log has its id, it must say the same, `but_time` if so.
+/// Adds an entry. If the log has its id, the two must be equal. With `but_time`, the times are not
+/// compared.
 pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) -> Result<Ack> {
     let entry = entry_in(redacted.record())?;
     if entry.id != 0

@@ -1,4 +1,4 @@
-//! Messages: added once, each at its own place in its conversation.
+//! Messages: added once, each with a sequence number that is unique in its conversation.
 
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
@@ -57,11 +57,11 @@ query! {
 }
 
 impl MessageQuery {
-    /// Whether lines have to be read to tell what is to be listed.
+    /// Whether the filters need fields that only the lines have, not the index.
     #[cfg(feature = "http")]
     fn asks_for_fields(&self, conversation_id: Option<Uuid>) -> bool {
         let names = [&self.model_used, &self.config_used];
-        // The index has the sequences of a conversation.
+        // The index has the sequence numbers of a single conversation's messages.
         let bounds = [self.from_sequence, self.until_sequence];
         self.role.is_some()
             || self.error.is_some()
@@ -99,9 +99,9 @@ impl Store {
         })
     }
 
-    /// Messages, page by page: 100 unless the query says otherwise. Those of a conversation are in
-    /// the order of their sequence; an unknown conversation has none. Without a conversation they
-    /// are those of all, in the order of their time.
+    /// Messages, page by page. Default page size: 100. With a conversation, its messages are
+    /// ordered by sequence; an unknown conversation has none. Without one, the messages of all
+    /// conversations are listed by time.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};
@@ -126,8 +126,8 @@ impl Store {
         list(self.inner(), conversation_id.into(), query)
     }
 
-    /// As [`messages`](Store::messages), each as a JSON object; a page ends with the line that makes
-    /// its lines this long.
+    /// As [`messages`](Store::messages), each as a JSON object. A page also ends with the line that
+    /// brings the length of its lines to this number of bytes.
     #[cfg(feature = "http")]
     pub(crate) fn messages_as_json(
         &self,
@@ -174,7 +174,7 @@ fn read_listed(
     Ok(message.filter(|found| conversation_id.is_none_or(|id| found.conversation_id == id)))
 }
 
-/// As [`list`], of what `read` makes of the messages that may be listed.
+/// As [`list`], but each item is what `read` makes of a message row.
 fn list_as<T>(
     inner: &Inner,
     conversation_id: Option<Uuid>,
@@ -203,14 +203,14 @@ fn list_as<T>(
         let row = table.row(row);
         row.is_some_and(|row| row.at >= since && (row.at < until || until == i64::MAX))
     };
-    // No one asks for what was so at another time, so that theirs need not be known.
+    // Messages are never listed as of a past time, so the item's time is not needed.
     page_of(inner, KIND, walk, is_of_time, |view, row| {
         Ok(read(view, row)?.map(|item| (0, item)))
     })
 }
 
-/// A message as JSON, by the members that come first in its line where that is as it was written:
-/// to read it and write it anew takes ten times as long. `None` where the line has to be read, or is
+/// A message as JSON, copied from its line if the line has the exact form that decklog writes:
+/// parsing and serialising it takes ten times as long. `None` if the line has to be parsed, or is
 /// of another conversation.
 #[cfg(feature = "http")]
 fn read_json(view: &Snapshot<'_>, id: RowId, conversation: Option<&str>) -> Result<Option<String>> {
@@ -218,7 +218,7 @@ fn read_json(view: &Snapshot<'_>, id: RowId, conversation: Option<&str>) -> Resu
     let Some(row) = row else { return Ok(None) };
     let json = view.read_json(KIND, row.asserted)?;
     Ok(json.filter(|json| {
-        // `{"id":"…","conversation_id":"…"`, both of the length of a UUID.
+        // `{"id":"…","conversation_id":"…"`: both values are as long as a UUID.
         const MEMBER: &str = "\",\"conversation_id\":\"";
         const AT: usize = "{\"id\":\"".len() + Hyphenated::LENGTH;
         let of = json.get(AT..).and_then(|rest| rest.strip_prefix(MEMBER));
@@ -226,7 +226,7 @@ fn read_json(view: &Snapshot<'_>, id: RowId, conversation: Option<&str>) -> Resu
     }))
 }
 
-/// `is_untimed`: its time is not its own, and is not compared.
+/// `is_untimed`: the store assigned the record's time, so it is not compared.
 pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, is_untimed: bool) -> Result<Ack> {
     let message = message_in(redacted.record())?;
     let conflict = |message| Err(Error::new(ErrorKind::Conflict, message));
@@ -287,11 +287,11 @@ fn message_in(record: &Record) -> Result<&ConversationMessage> {
     }
 }
 
-/// Whether the log has this message in another conversation than this.
+/// Whether the log has this message in a conversation other than the given one.
 pub(super) fn is_of_another(from: &impl Reads, id: Uuid, conversation: Uuid) -> bool {
     let hash = from.hasher().lookup(&conversation.to_string());
     let found = from.find(KIND, [&id.to_string(), ""]);
-    // Other hashes are of other conversations; no need to read the line.
+    // A different hash means a different conversation, so the line need not be read.
     found.is_some_and(|(row, _)| !from.table(KIND).has_lookup(row, 0, hash))
 }
 
@@ -301,7 +301,7 @@ fn last_sequence(from: &impl Reads, conversation: Uuid) -> i64 {
     sums.map_or(0, |sums| sums.last_sequence.max(0))
 }
 
-/// The task type of the last request of a conversation before this sequence.
+/// The task type of the last request in a conversation before this sequence number.
 fn asked_for(from: &impl Reads, conversation: Uuid, sequence: i64) -> Result<Option<String>> {
     let key = from.hasher().key([&conversation.to_string(), ""]);
     let Some(sums) = from.index().conversation_totals().get(key) else {
@@ -318,8 +318,8 @@ fn asked_for(from: &impl Reads, conversation: Uuid, sequence: i64) -> Result<Opt
     Ok(request.and_then(|request| request.task_type))
 }
 
-/// As [`asked_for`], of an answer that is recorded late: the messages before it are read, the last
-/// one first.
+/// As [`asked_for`], for an answer that is recorded late: reads the preceding messages from the
+/// last to the first.
 fn asked_before(from: &impl Reads, conversation: Uuid, sequence: i64) -> Result<Option<String>> {
     let hash = from.hasher().lookup(&conversation.to_string());
     let end = Position::before(sequence);
@@ -356,8 +356,8 @@ fn at_sequence(
     Ok(None)
 }
 
-/// Whether a message that is handed over says what the log has; without a sequence it takes any,
-/// an answer any task type if it has none, and without a time any time.
+/// Whether a new message is equal to the recorded one. A missing sequence matches any sequence, an
+/// answer without a task type matches any task type, and with `is_untimed` any time matches.
 fn same(known: &ConversationMessage, message: &ConversationMessage, is_untimed: bool) -> bool {
     let inherited = || known.task_type.clone().filter(|_| known.is_answer());
     let rest = |message: &ConversationMessage| {

@@ -1,4 +1,4 @@
-//! The rules of each kind of record, and its typed API.
+//! The rules for each kind of record, and the typed API.
 
 mod as_of;
 mod calls;
@@ -64,37 +64,37 @@ use crate::privacy::is_redacted;
 use crate::record::{GIVEN_NUMBER_MAX, Kind, NUMBER_MAX, Record, Validity};
 use crate::store::{PreparedRecord, Reads, Redacted, Store, Txn};
 
-/// Maximum number of records of a batch, for who makes batches of what never ends.
+/// Maximum number of records in a batch, for callers that split an endless input.
 pub(crate) const BATCH_RECORDS_MAX: usize = 1_000;
-/// The bytes at which such a batch ends.
+/// Number of bytes at which such a batch ends.
 pub(crate) const BATCH_BYTES_MAX: usize = 8 << 20;
-/// Times in seconds are before this one until the year 11968.
+/// Times mistakenly given in seconds fall before this one until the year 11968.
 const YEAR_1980_MS: i64 = 315_532_800_000;
-/// What a record takes beside its texts, roughly.
+/// Estimated memory overhead of a record, without its strings.
 pub(crate) const RECORD_BYTES: usize = 512;
 
-/// What became of a record that was handed over.
+/// The result of recording one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
-    /// The sequence number of the line that holds the fact.
+    /// The sequence number of the line that holds the record.
     pub seq: u64,
-    /// Whether that line is a new one.
+    /// Whether that line is new.
     pub status: AckStatus,
-    /// The id of an event, a task or an entry of a history, or the sequence of a message, which
-    /// the log gives where the record has none.
+    /// The id of an event, task or history entry, or the sequence of a message. The store assigns
+    /// it if the record has none.
     pub assigned: Option<i64>,
-    /// What is probably a mistake in the record, which was taken all the same.
+    /// A probable mistake in the record, which was accepted nevertheless.
     pub warning: Option<Warning>,
 }
 
-/// What is probably a mistake in a record.
+/// A probable mistake in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// Its time is before 1980, as one is that was given in seconds where milliseconds are meant.
+    /// The time is before 1980. It was probably given in seconds instead of milliseconds.
     EarlyTime,
-    /// The `inference_metadata` of a message has a field of another type than [`InferenceMetadata`]
-    /// has. It is kept, and no field of the message was filled from it.
+    /// A field of the message's `inference_metadata` has a type other than the one in
+    /// [`InferenceMetadata`]. The metadata is kept, but no field of the message was filled from it.
     ///
     /// [`InferenceMetadata`]: crate::InferenceMetadata
     UnreadMetadata,
@@ -111,7 +111,7 @@ impl Warning {
         }
     }
 
-    /// What it says to a person.
+    /// The warning as text for people.
     pub fn as_str(self) -> &'static str {
         match self {
             Warning::EarlyTime => {
@@ -130,12 +130,12 @@ impl std::fmt::Display for Warning {
     }
 }
 
-/// Whether a record was news.
+/// Whether a record was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckStatus {
     /// A line was added.
     Added,
-    /// The log said so already; nothing was written.
+    /// The log has an equal record; nothing was written.
     Unchanged,
 }
 
@@ -165,7 +165,8 @@ impl Ack {
 }
 
 impl IfKnown {
-    /// The rule for a record of a client, which gave its time or left it to the log.
+    /// The rule for a record from a client. `has_time`: the client gave its time; otherwise the
+    /// store assigned it.
     pub(crate) fn of_client(has_time: bool) -> IfKnown {
         if has_time {
             IfKnown::Compare
@@ -176,8 +177,8 @@ impl IfKnown {
 }
 
 impl Store {
-    /// Records one fact. It is acknowledged, at the level that the store was opened with, when
-    /// this returns.
+    /// Records one fact. When this returns, the record is acknowledged at the durability level that
+    /// the store was opened with.
     ///
     /// ```
     /// use decklog::{AckStatus, ConversationTurn, Store, TurnKind, Validity};
@@ -200,31 +201,29 @@ impl Store {
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput), [`NotFound`](ErrorKind::NotFound),
     /// [`Lifecycle`](ErrorKind::Lifecycle) and [`Conflict`](ErrorKind::Conflict) reject the record,
-    /// and nothing was written. After
-    /// [`Io`](ErrorKind::Io) while writing or syncing, whether the record is in the log is known
-    /// once the store is opened again.
+    /// and nothing was written. After [`Io`](ErrorKind::Io) while writing or syncing, it is unknown
+    /// whether the record is in the log until the store is opened again.
     pub fn record(&self, record: impl Into<Record>) -> Result<Ack> {
         self.record_if(record.into(), IfKnown::Compare)
     }
 
-    /// As [`record`](Store::record), by a rule for what is known.
+    /// As [`record`](Store::record), with a rule for records that the log already has.
     pub(crate) fn record_if(&self, record: Record, if_known: IfKnown) -> Result<Ack> {
         let prepared = self.inner().policies().prepare(given(record)?)?;
         self.inner()
             .transact(|txn| put_prepared(txn, Ok(prepared), if_known))
     }
 
-    /// Records facts in order, under one lock, with one write for every run of records of the
-    /// same kind and day. Each is taken or rejected by itself, and the answers are in the order
+    /// Records facts in order, under one lock, with one write for every run of records of the same
+    /// kind and day. Each record is accepted or rejected separately. The results are in the order
     /// of the records.
     ///
     /// # Errors
     /// The outer error means that none of the records is acknowledged:
-    /// [`Locked`](ErrorKind::Locked),
-    /// [`Poisoned`](ErrorKind::Poisoned), [`ReadOnly`](ErrorKind::ReadOnly) before anything was
-    /// written, or [`Io`](ErrorKind::Io), after which any number of them may be in the log. An
-    /// `Io` that concerns one record alone, as when a day's directory cannot be made for it, is
-    /// that record's answer.
+    /// [`Locked`](ErrorKind::Locked), [`Poisoned`](ErrorKind::Poisoned) or
+    /// [`ReadOnly`](ErrorKind::ReadOnly) before anything was written, or [`Io`](ErrorKind::Io),
+    /// after which any number of them may be in the log. An `Io` that concerns a single record,
+    /// such as a failure to create its day's directory, is that record's result.
     pub fn record_batch(
         &self,
         records: impl IntoIterator<Item = Record>,
@@ -233,8 +232,8 @@ impl Store {
         self.put_batch(records.into_iter().map(judged))
     }
 
-    /// Records all of these facts in order or, if one is rejected, none of them. Other readers see all
-    /// of them or none. After a crash the log may have the first ones alone.
+    /// Records all of these facts in order or, if one is rejected, none of them. Other readers see
+    /// all of them or none. After a crash the log may have only a prefix of them.
     ///
     /// ```
     /// use decklog::{ConversationTurn, ErrorKind, Record, Store, ToolCallDone, ToolStatus, TurnKind};
@@ -250,14 +249,15 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// As [`record`](Store::record), for the first record at fault. If records before it were
-    /// accepted, the handle reads its files again.
+    /// As [`record`](Store::record), for the first rejected record. If records before it were
+    /// accepted, the handle discards them by reading its files again.
     pub fn record_all(&self, records: impl IntoIterator<Item = Record>) -> Result<Vec<Ack>> {
         let checked = |record| Ok((given(record)?, IfKnown::Compare));
         self.put_all(records.into_iter().map(checked).collect::<Result<_>>()?)
     }
 
-    /// As [`record_all`](Store::record_all), for checked records, each by the rule that goes with it.
+    /// As [`record_all`](Store::record_all), for checked records, each with its rule for records
+    /// that the log already has.
     pub(crate) fn put_all(&self, records: Vec<(Record, IfKnown)>) -> Result<Vec<Ack>> {
         let prepare = |(record, if_known)| {
             let prepared = self.inner().policies().prepare(record)?;
@@ -274,10 +274,11 @@ impl Store {
         })
     }
 
-    /// As [`record_batch`](Store::record_batch), but turns and requests of which the log has any
-    /// line are left as they are, whatever they say: what a person corrected or retracted stays.
-    /// And after the first record that the store fails to write, none is tried: the log numbers
-    /// the messages of a conversation as they come, and those before must come before.
+    /// As [`record_batch`](Store::record_batch), but a record with a key of its own is skipped if
+    /// the log has a line with that key, whatever the record says: corrections and retractions made
+    /// by a person are kept. After the first record that fails to be written, the rest are not
+    /// tried: the store numbers the messages of a conversation in order, so earlier ones must be
+    /// recorded first.
     pub(crate) fn record_batch_if_new(
         &self,
         records: impl IntoIterator<Item = Record>,
@@ -302,7 +303,7 @@ impl Store {
         })
     }
 
-    /// Puts records that were checked, each by the rule that goes with it.
+    /// Writes checked records, each with its own rule for records that the log already has.
     pub(crate) fn put_batch(
         &self,
         records: impl IntoIterator<Item = (Result<Record>, IfKnown)>,
@@ -310,7 +311,7 @@ impl Store {
         self.put_prepared(&mut self.prepare_batch(records))
     }
 
-    /// Does for records that were checked what takes no lock.
+    /// Does the part of the work that needs no lock.
     pub(crate) fn prepare_batch(
         &self,
         records: impl IntoIterator<Item = (Result<Record>, IfKnown)>,
@@ -322,7 +323,8 @@ impl Store {
         PreparedBatch(records.into_iter().map(prepare).collect())
     }
 
-    /// Puts a batch. Where the lock was not to be had, the batch is as before.
+    /// Writes a batch. If the lock cannot be taken, the batch is unchanged and can be written
+    /// later.
     pub(crate) fn put_prepared(&self, batch: &mut PreparedBatch) -> Result<Vec<Result<Ack>>> {
         self.inner().transact(|txn| {
             let put_one = |(record, if_known)| put_prepared(txn, record, if_known);
@@ -331,11 +333,11 @@ impl Store {
     }
 }
 
-/// Records to be put under one lock, each by the rule that goes with it.
+/// Records to be written under one lock, each with its rule for records that the log already has.
 pub(crate) struct PreparedBatch(Vec<(Result<PreparedRecord>, IfKnown)>);
 
-/// Checks a record that a caller gives. The arguments of a call must have the hash that is given with
-/// them, unless they were redacted before, as those of a call that was read from a log.
+/// Checks a record from a caller. The arguments of a call must match the given hash, unless they
+/// were redacted earlier, as in a call that was read from a log.
 pub(crate) fn given(record: Record) -> Result<Record> {
     let has_hash = matches!(&record, Record::CallRequested(req) if !req.args_sha256.is_empty());
     let record = record.checked()?;
@@ -371,15 +373,16 @@ fn put_by(txn: &mut Txn<'_>, redacted: &mut Redacted, if_known: IfKnown) -> Resu
     }
 }
 
-/// Answers for a record that conflicts with one that the log has: it may say the same, and the log
-/// may have kept less of it, by settings that were stricter then.
+/// Handles a record that conflicts with one in the log. The two may be equal before redaction: the
+/// log may hold a form that was redacted more strictly, under earlier settings.
 fn same_by_stricter(
     txn: &mut Txn<'_>,
     redacted: &Redacted,
     if_known: IfKnown,
     conflict: Error,
 ) -> Result<Ack> {
-    // One of these that conflicts has its key in the log, so that no form of it is added.
+    // A conflict of one of these kinds means that the key is in the log, so trying other forms of
+    // the record cannot add a line.
     let (Record::Message(_) | Record::CallDone(_) | Record::Event(_) | Record::History(_)) =
         redacted.record()
     else {
@@ -394,15 +397,15 @@ fn same_by_stricter(
     Err(conflict)
 }
 
-/// What becomes of a record if the log has a line of its key.
+/// What to do with a record if the log has a line with its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IfKnown {
-    /// The record is compared with it, by the rules of its kind.
+    /// Compare the two by the rules of their kind.
     Compare,
-    /// The record is skipped, whatever it says.
+    /// Skip the record, whatever it says.
     Skip,
-    /// The record is compared with it except for its time, which was given here: a client that
-    /// sends it again gets another one.
+    /// Compare the two except for their times. The store assigned the time, so a client that
+    /// retries gets a different one.
     CompareExceptTime,
 }
 
@@ -413,8 +416,8 @@ fn put_if_new(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
     }
 }
 
-/// The first line of the record's key, if the log has one, and where its last assertion stands.
-/// What only follows on another record has no key of its own.
+/// The sequence number of the first line with the record's key, and the location of its last
+/// assertion. Records that only follow on another record have no key of their own.
 fn known(txn: &Txn<'_>, record: &Record) -> Option<(u64, Loc)> {
     let (id, call_id) = match record {
         Record::Turn(turn) => (turn.id, ""),
@@ -428,7 +431,8 @@ fn known(txn: &Txn<'_>, record: &Record) -> Option<(u64, Loc)> {
     row.asserted.is_some().then_some((row.seq, row.asserted))
 }
 
-/// Puts a record by the rule of its kind. `but_time`: a known one is compared except for its time.
+/// Writes a record by the rule of its kind. With `but_time`, a record that the log has is compared
+/// except for its time.
 fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) -> Result<Ack> {
     let put = match redacted.record() {
         Record::Turn(turn) => turns::put(txn, redacted, turn, but_time),
@@ -454,19 +458,19 @@ fn with_key(error: Error, record: &Record) -> Error {
     error.with_key(format!("{} {}", record.kind(), record.key()))
 }
 
-/// Whether a known record says the `same` as one that is handed over: as it stands or, where it
-/// was written by other settings, as it would be kept now.
+/// Whether a recorded record satisfies `same`: either in its recorded form or, if it was written
+/// under other privacy settings, in the form that the current settings give it.
 fn says(txn: &Txn<'_>, known: &Record, same: impl Fn(&Record) -> bool) -> Result<bool> {
     Ok(same(known) || same(txn.redact(known.clone())?.record()))
 }
 
-/// The id that a record has or, if it has 0, is given: the next one of its kind.
+/// The id of a record or, if that is 0, the next id of its kind.
 fn next_id(from: &impl Reads, kind: Kind, given: i64) -> Result<i64> {
     let given = (given != 0).then_some(given);
     number("id", given, from.table(kind).number_max())
 }
 
-/// The number that a new record has or, if it has none, is given: the one after the greatest.
+/// The number of a new record or, if it has none, the greatest one plus 1.
 fn number(field: &str, given: Option<i64>, greatest: i64) -> Result<i64> {
     let next = greatest + 1;
     match given {
@@ -491,8 +495,8 @@ fn not_found(message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::NotFound, message)
 }
 
-/// The time of a record that is compared with a known one: that of the known one, if only the rest
-/// is to be compared.
+/// The time to compare with a recorded record: the recorded one itself if times are not to be
+/// compared.
 fn time(given: Validity, known: Validity, but_time: bool) -> Validity {
     if but_time {
         Validity {
@@ -504,7 +508,7 @@ fn time(given: Validity, known: Validity, but_time: bool) -> Validity {
     }
 }
 
-/// Adds an assertion or retraction of a key, unless its last one said the `same`.
+/// Adds an assertion or retraction of a key, unless the last one satisfies `same`.
 fn put_version(
     txn: &mut Txn<'_>,
     redacted: &Redacted,
@@ -535,7 +539,7 @@ fn put_version(
     txn.push(redacted, None).map(Ack::added)
 }
 
-/// Answers for a fact that the log has already, in the line `seq` at a place.
+/// Acknowledges a fact that the log already has, at `loc` in line `seq`.
 fn unchanged(txn: &mut Txn<'_>, loc: Loc, seq: u64) -> Result<Ack> {
     txn.confirm(loc)?;
     Ok(Ack {
@@ -546,24 +550,24 @@ fn unchanged(txn: &mut Txn<'_>, loc: Loc, seq: u64) -> Result<Ack> {
     })
 }
 
-/// The latest assertion of a row, if it stands.
+/// The latest assertion of a row, if it is not retracted.
 fn standing(from: &impl Reads, kind: Kind, id: RowId) -> Result<Option<Decoded>> {
     let row = from.table(kind).row(id).filter(|row| row.stands());
     row.map(|row| from.read(kind, row.asserted)).transpose()
 }
 
-/// A UUID as it stands in a line.
+/// Formats a UUID in the form used in lines: lower case with hyphens.
 fn lower(id: Uuid, text: &mut [u8; Hyphenated::LENGTH]) -> &str {
     id.hyphenated().encode_lower(text)
 }
 
-/// As [`standing`], of a type that is known.
+/// As [`standing`], for a statically known type.
 fn standing_as<T: TypedRecord>(from: &impl Reads, id: RowId) -> Result<Option<T>> {
     let row = from.table(T::KIND).row(id).filter(|row| row.stands());
     row.map(|row| read_as(from, row.asserted)).transpose()
 }
 
-/// The record at a place, which must be of this type.
+/// Reads the record at `loc`, which must be of this type.
 #[inline]
 fn read_as<T: TypedRecord>(from: &impl Reads, loc: Loc) -> Result<T> {
     from.read_as(loc)?.ok_or_else(collision)
@@ -575,7 +579,8 @@ fn outcome(from: &impl Reads, kind: Kind, id: RowId) -> Result<Option<Decoded>> 
     row.map(|row| from.read(kind, row.done)).transpose()
 }
 
-/// The log has lines under this hash, but of another key: a chance that no one meets.
+/// The log has a line with the same hash but another key. This is too improbable to happen by
+/// chance.
 fn collision() -> Error {
     Error::new(
         ErrorKind::Damaged,

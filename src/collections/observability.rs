@@ -1,4 +1,4 @@
-//! The trait that agents know the log by.
+//! The trait through which agents use the log.
 
 use std::sync::Arc;
 
@@ -9,40 +9,41 @@ use crate::error::DbError;
 use crate::record::{ConversationTurn, ToolCall, ToolCallDone, ToolCallReq};
 use crate::store::Store;
 
-/// What an agent records of its conversation and asks of it.
+/// What an agent records of its conversation, and how it reads it back.
 pub trait ObservabilityStore {
-    /// Records a turn, or a new version of it; the same again changes nothing. A `created_at`
-    /// that is not valid retracts the turn.
+    /// Records a turn, or a new version of it. Recording an equal turn again changes nothing. A
+    /// `created_at` that is not valid retracts the turn.
     fn upsert_conversation_turn(&self, turn: ConversationTurn) -> Result<(), DbError>;
 
-    /// Turns created at `since_ms` or later, in epoch milliseconds; the earliest first, those of
-    /// one moment in the order in which they came. A limit of 0 gives none.
+    /// Turns created at `since_ms` or later, in epoch milliseconds, oldest first. Turns with equal
+    /// times are in the order in which they were recorded. A limit of 0 gives none.
     fn list_conversation_since(
         &self,
         since_ms: i64,
         limit: usize,
     ) -> Result<Vec<ConversationTurn>, DbError>;
 
-    /// Records a request, or a new version of it; the same again changes nothing, and what the
-    /// call came to stays. A tool that runs again is another call, with a `call_id` of its own. A `started_at` that is not valid retracts the call.
+    /// Records a request, or a new version of it. Recording an equal request again changes nothing,
+    /// and the outcome of the call is kept. A tool that runs again is a new call with a `call_id`
+    /// of its own. A `started_at` that is not valid retracts the call.
     fn record_tool_call_requested(&self, req: ToolCallReq) -> Result<(), DbError>;
 
-    /// Records the outcome of a call; the same again changes nothing.
+    /// Records the outcome of a call. Recording an equal outcome again changes nothing.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) if the call was never requested or was retracted;
-    /// [`Conflict`](crate::ErrorKind::Conflict) if it has another outcome, which stands.
+    /// [`Conflict`](crate::ErrorKind::Conflict) if the call has another outcome, which is kept.
     fn record_tool_call_done(&self, done: ToolCallDone) -> Result<(), DbError>;
 
-    /// The call with this key and, once it has one, its outcome.
+    /// The call with this key and its outcome, if it has one.
     fn get_tool_call(
         &self,
         request_id: Uuid,
         call_id: &str,
     ) -> Result<Option<(ToolCallReq, Option<ToolCallDone>)>, DbError>;
 
-    /// The calls of a turn; the last started first, those of one moment in the order in which
-    /// they came. A limit of 0 gives none.
+    /// The calls of a turn, last started first. Calls with equal times are in the order in which
+    /// they were recorded. A limit of 0 gives none.
     fn list_tool_calls_by_parent(
         &self,
         parent_id: Uuid,
@@ -94,7 +95,7 @@ impl ObservabilityStore for Store {
     }
 }
 
-/// The trait for what leads to a store.
+/// Implements the trait for pointers to a store.
 macro_rules! through {
     ($($pointer:ty),+) => {
         $(impl<S: ObservabilityStore + ?Sized> ObservabilityStore for $pointer {

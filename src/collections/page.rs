@@ -1,4 +1,4 @@
-//! Lists: their order, their pages, and the walk that makes one.
+//! Lists: ordering, pagination, and the index walk that fills a page.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -11,9 +11,9 @@ use crate::index::{KeyHash, Position, RowId, Select, Table};
 use crate::record::{Kind, words};
 use crate::store::{Inner, ReadAhead, Reads, Snapshot};
 
-/// Number of records of a page, unless the query says otherwise.
+/// Default number of records in a page.
 pub const PAGE_LIMIT: usize = 100;
-/// Maximum number of records of a page that a client is given over HTTP or MCP.
+/// Maximum number of records in a page over HTTP or MCP.
 #[cfg(feature = "wire")]
 pub const PAGE_LIMIT_MAX: usize = 1_000;
 
@@ -34,12 +34,12 @@ words! {
 pub struct Page<T> {
     /// The records.
     pub items: Vec<T>,
-    /// Where the next page begins, if the limit ended this one.
+    /// The cursor of the next page, if the limit ended this one.
     pub next: Option<Cursor>,
 }
 
-/// A place in a list, after a record. It stays good while records are added or removed and while
-/// the log is compacted, and in every process.
+/// A position in a list, just after a record. It remains valid in every process, while records are
+/// added or removed and while the log is compacted.
 ///
 /// ```
 /// let cursor: decklog::query::Cursor = "1766832000123-42".parse()?;
@@ -100,16 +100,16 @@ impl utoipa::PartialSchema for Cursor {
 #[cfg(feature = "wire")]
 impl utoipa::ToSchema for Cursor {}
 
-/// So many rows are taken from the index before their lines are read.
+/// Number of rows taken from the index before their lines are read.
 pub(super) const ROWS_AT_A_TIME: usize = 128;
 
-/// How long rows are walked before writers get their turn.
+/// How long rows are walked before the lock is released for writers.
 const PART: Duration = Duration::from_micros(200);
 
-/// So many rows are walked before the clock is looked at.
+/// Number of rows walked between two looks at the clock.
 const ROWS_UNTIMED: usize = 32;
 
-/// The end of a part of a walk, in which the store is locked against writers.
+/// When to end a part of a walk. The store is locked against writers during a part.
 pub(super) struct PartEnd {
     at: Instant,
     rows: usize,
@@ -123,32 +123,33 @@ impl PartEnd {
         }
     }
 
-    /// Whether it came with this row, which was looked at in the index alone unless `is_read`.
+    /// Whether the part ends with this row. `is_read`: its line was read; otherwise only the index
+    /// was consulted.
     pub(super) fn has_come(&mut self, is_read: bool) -> bool {
         self.rows += 1;
         (is_read || self.rows.is_multiple_of(ROWS_UNTIMED)) && Instant::now() >= self.at
     }
 }
 
-/// What a list is asked for, whatever it lists.
+/// The parameters of a list, whatever it lists.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Walk {
     pub select: Select,
-    /// Times from this on, or numbers, as the table is ordered.
+    /// Lower bound, inclusive: a time, or a number if the table is ordered by number.
     pub since: i64,
-    /// Times or numbers before this.
+    /// Upper bound, exclusive.
     pub until: i64,
     pub order: Order,
     pub limit: usize,
-    /// The page ends with the line that makes its lines this long.
+    /// The page ends with the line that brings the length of its lines to this number of bytes.
     pub bytes_max: usize,
     pub after: Option<Cursor>,
-    /// Only what was so at this time.
+    /// List the state as of this time.
     pub as_of: Option<i64>,
 }
 
 impl Walk {
-    /// Over all there are.
+    /// A walk without bounds.
     pub(super) fn all(order: Order, limit: usize, after: Option<Cursor>) -> Walk {
         Walk {
             select: Select::All,
@@ -163,11 +164,11 @@ impl Walk {
     }
 }
 
-/// A record that a walk came by, with its time; `None` if it is not to be listed.
+/// A record that a walk reached, with its time; `None` if it is not to be listed.
 type Seen<T> = Result<Option<(i64, T)>>;
 
-/// Makes a page: `read` gets rows that may belong on it and says whether they do. Some rows are
-/// walked at a time, between which writers get their turn: what they add may be on the page.
+/// Makes a page. `read` gets candidate rows and decides whether they are listed. The lock is
+/// released after every few rows, so records that writers add meanwhile may be on the page.
 pub(super) fn page<T>(
     inner: &Inner,
     kind: Kind,
@@ -177,7 +178,7 @@ pub(super) fn page<T>(
     page_of(inner, kind, walk, |_, _| true, read)
 }
 
-/// As [`page`], of rows that pass by what the index tells of them.
+/// As [`page`], but only rows that `passes` accepts from the index alone are read.
 pub(super) fn page_of<T>(
     inner: &Inner,
     kind: Kind,
@@ -211,7 +212,7 @@ pub(super) fn page_of<T>(
     let (mut limit, mut len) = (walk.limit, 0);
     let (mut part_walk, mut ahead) = (walk, ReadAhead::default());
     'all: loop {
-        // One more tells whether there is another page.
+        // One extra item shows whether there is another page.
         part_walk.limit = (limit - len).saturating_add(1);
         let part = inner.with_snapshot_ahead(&mut ahead, |view| {
             part(view, kind, part_walk, &passes, &read)
@@ -241,16 +242,17 @@ pub(super) fn page_of<T>(
     Ok(page)
 }
 
-/// A part of a walk.
+/// The result of one part of a walk.
 struct Part<T> {
     items: Vec<(Cursor, T)>,
-    /// How long the lines are that were read.
+    /// Length of the lines that were read, in bytes.
     bytes: usize,
-    /// The row after which the walk goes on, if it does.
+    /// The row after which the walk continues, if it does.
     seen: Option<Cursor>,
 }
 
-/// Walks some rows, as many as there is time for: lines that stand together are read together.
+/// Walks rows until the time of a part is over. Lines that are adjacent in the file are read
+/// together.
 fn part<T>(
     view: &Snapshot<'_>,
     kind: Kind,
@@ -259,7 +261,7 @@ fn part<T>(
     read: impl Fn(&Snapshot<'_>, RowId) -> Seen<T>,
 ) -> Result<Part<T>> {
     let table = view.table(kind);
-    // Where the past is asked for, rows that have one were looked at.
+    // When listing as of a past time, `with_past` handles the rows with a history.
     let is_listed = |row| walk.as_of.is_none() || table.history(row).is_none();
     let mut rows = ordered(table, walk);
     let mut end = PartEnd::new();
@@ -293,7 +295,8 @@ fn part<T>(
         }
         for position in view.reading(kind, &some, |position| position.row) {
             let item = match read(view, position.row) {
-                // What comes next is to be read first.
+                // The next line is not in memory: end this part so that it is read ahead without
+                // the lock.
                 Err(_) if view.lacks_lines() && seen.is_some() => {
                     let bytes = view.bytes_read();
                     return Ok(Part { items, bytes, seen });
@@ -323,8 +326,8 @@ fn comes_first(order: Order, a: Cursor, b: Cursor) -> bool {
     }
 }
 
-/// What stood at a time among the rows that have a past: the index knows only where they stand now,
-/// so each is looked at. There are few.
+/// The items as of a past time among the rows with a history. The index has only the current state
+/// of those rows, so each must be read. There are few.
 fn with_past<T>(
     inner: &Inner,
     kind: Kind,
@@ -332,7 +335,7 @@ fn with_past<T>(
     read: impl Fn(&Snapshot<'_>, RowId) -> Seen<T>,
 ) -> Result<Vec<(Cursor, T)>> {
     let as_of = walk.as_of.unwrap_or(i64::MAX);
-    // Rows get other ids where some were removed.
+    // Row ids change when rows are removed, so the rows are kept by key.
     let left: Vec<KeyHash> = inner.with_snapshot(|view| {
         let table = view.table(kind);
         let rows = table.rows_with_history();
@@ -398,7 +401,7 @@ pub(super) fn ordered(table: &Table, walk: Walk) -> Box<dyn Iterator<Item = Posi
     }
     let select = walk.select;
     let position = move |row: RowId| table.place(select, row);
-    // The cursor's row is the last one that is not after it.
+    // The row of the cursor is the last one that is not after it.
     let after = walk
         .after
         .map(|cursor| Position::after(cursor.at, cursor.seq));
@@ -406,7 +409,7 @@ pub(super) fn ordered(table: &Table, walk: Walk) -> Box<dyn Iterator<Item = Posi
         from = after.map_or(from, |after| from.max(after));
         return Box::new(table.walk(select, from, to).filter_map(position));
     }
-    // The cursor's moment goes on in the order in which its rows came.
+    // Rows with the same time as the cursor continue in the order in which they were recorded.
     let rest = after.map(|after| {
         let end = to.min(Position::before(after.at.saturating_add(1)));
         to = to.min(Position::before(after.at));
@@ -425,13 +428,13 @@ pub(super) fn ordered(table: &Table, walk: Walk) -> Box<dyn Iterator<Item = Posi
     )
 }
 
-/// Turns a list that runs backwards into one whose times run backwards, while the records of one
-/// moment stay in the order in which they came.
+/// Reverses a list by time, but keeps the records with equal times in the order in which they were
+/// recorded.
 struct Moments<I> {
     rows: I,
-    /// The first row of the next moment.
+    /// The first row of the next group of equal times.
     held: Option<Position>,
-    /// The rows of this moment, the next one last.
+    /// The remaining rows with the current time, the next one last.
     moment: Vec<Position>,
 }
 

@@ -1,4 +1,5 @@
-//! Code edit proposals: pending, then approved or denied, applied, reverted; each step once.
+//! Code edit proposals: pending, then approved or denied, applied, reverted. Each step happens
+//! once.
 
 use uuid::Uuid;
 
@@ -52,18 +53,19 @@ query! {
 }
 
 impl Store {
-    /// The proposal of a request, if it stands.
+    /// The proposal of a request, unless it is retracted.
     pub fn get_proposal(&self, request_id: Uuid) -> Result<Option<CodeEditProposal>> {
         self.as_of(None).get_proposal(request_id)
     }
 
-    /// Proposals that stand, page by page.
+    /// Proposals that are not retracted, page by page.
     pub fn proposals(&self, query: &ProposalQuery) -> Result<Page<CodeEditProposal>> {
         self.as_of(None).proposals(query)
     }
 }
 
-/// Adds a proposal, unless it stands so, `but_time` if so.
+/// Adds a proposal, unless the current version is equal. With `but_time`, the times are not
+/// compared.
 pub(super) fn put(
     txn: &mut Txn<'_>,
     redacted: &Redacted,
@@ -85,7 +87,8 @@ pub(super) fn put(
         if let Record::Proposal(known) = &mut known
             && row.is_retracted
         {
-            // It may come back at another time, but what was decided was decided of its edits.
+            // A retracted proposal may be asserted again with another time, but a decision that was
+            // taken applies to its edits.
             known.created_at = proposal.created_at;
         }
         let same = |known: &Record| matches!(known, Record::Proposal(known) if same(known));
@@ -110,7 +113,7 @@ pub(super) fn put_step(txn: &mut Txn<'_>, redacted: &Redacted, step: &ProposalSt
         return Err(not_found(message));
     };
     let last = outcome(txn, KIND, id)?.map(step_at).transpose()?;
-    // Settings may have changed since it was written.
+    // The privacy settings may have changed since the step was written.
     let last = last.map(|(seq, last)| Ok((seq, txn.redact(last.into())?)));
     let last = last.transpose()?;
     let last = match &last {
@@ -150,7 +153,7 @@ pub(super) fn put_step(txn: &mut Txn<'_>, redacted: &Redacted, step: &ProposalSt
     txn.push(&redacted, None).map(Ack::added)
 }
 
-/// Whether the step is the last one once more, whenever, or an earlier one at its very time.
+/// Whether `step` repeats the last one, at any time, or an earlier one with exactly its time.
 fn took(last: &ProposalStep, step: &ProposalStep) -> bool {
     use ProposalStatus::{Applied, Approved};
     last.status == step.status
@@ -201,7 +204,8 @@ fn applied_at(step: &ProposalStep) -> Option<i64> {
     match step.status {
         ProposalStatus::Applied => Some(step.at),
         ProposalStatus::Reverted => step.applied_at,
-        // A line that someone wrote may claim it all the same.
+        // The other steps come before a proposal is applied. A line edited by hand may have the
+        // field all the same.
         _ => None,
     }
 }
@@ -253,7 +257,7 @@ pub(super) fn list(
     bytes_max: usize,
     as_of: Option<i64>,
 ) -> Result<Page<CodeEditProposal>> {
-    // The index knows where proposals stand now, not where they stood.
+    // The index knows only the current status of proposals.
     let select = match query.status.filter(|_| as_of.is_none()) {
         None => Select::All,
         Some(ProposalStatus::Pending) => Select::State(Op::Pending),
@@ -283,7 +287,7 @@ pub(super) fn list(
     })
 }
 
-/// The proposal of a row as it stands, or stood at a time.
+/// The proposal of a row, as it is now or as of a time.
 fn read(view: &Snapshot<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<CodeEditProposal>> {
     let asserted = match as_of {
         None => standing(view, KIND, id)?,
@@ -299,8 +303,9 @@ fn read(view: &Snapshot<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<Cod
     Ok(Some(proposal))
 }
 
-/// Fills in what had become of a proposal by a time: its last step tells of all before it. A line
-/// that someone rewrote may lack the time of a step before it, which had come then.
+/// Fills in the status of a proposal as of a time, from its last step, which also has the times of
+/// the steps before it. In a line edited by hand such a time may be missing; that step then counts
+/// as of the time of the last one.
 fn apply(proposal: &mut CodeEditProposal, last: &ProposalStep, at: i64) {
     use ProposalStatus::{Applied, Approved, Denied, Reverted};
     let has_come = |time: Option<i64>| time.unwrap_or(last.at) <= at;

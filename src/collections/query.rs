@@ -1,8 +1,8 @@
-//! The queries of lists. Each is declared once: the library, the command line and HTTP take the same
-//! filters under one description, with the same defaults.
+//! The queries of lists. Each is declared once: the library, the command line and HTTP accept the
+//! same filters, with the same descriptions and defaults.
 
-/// Declares the query of a list: its filters, each with its option of the command line, the bounds
-/// of time, the order, and where a page begins.
+/// Declares the query of a list: its filters with their command-line options, the time bounds, the
+/// order and the start of the page.
 macro_rules! query {
     (
         $(#[$meta:meta])*
@@ -83,7 +83,7 @@ pub(crate) use params::{Limit, TimeText, number_param};
 #[cfg(feature = "http")]
 pub(super) use params::{integer, limit, offset, time};
 
-/// How parameters are read from the texts of a request, and described.
+/// Parses and describes parameters, which are strings in a request.
 #[cfg(feature = "http")]
 mod params {
     use std::borrow::Cow;
@@ -117,7 +117,7 @@ mod params {
 
     impl ToSchema for TimeText {}
 
-    /// Maximum number of records of a page, at least `MIN`.
+    /// Maximum number of records in a page, at least `MIN`.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct Limit<const MIN: usize = 0>(pub(crate) usize);
 
@@ -150,7 +150,7 @@ mod params {
         TimeText::deserialize(from).map(|time| Some(time.0))
     }
 
-    /// Reads a number: all parameters are texts.
+    /// Parses a number from a string: all query parameters are strings.
     pub(crate) fn number_param<'de, D: Deserializer<'de>, const MIN: i64, const MAX: i64>(
         from: D,
     ) -> Result<Option<Int<MIN, MAX>>, D::Error> {

@@ -1,4 +1,4 @@
-//! Records by the sequence numbers of their lines.
+//! Reads records by the sequence numbers of their lines.
 
 use super::page::{PartEnd, ROWS_AT_A_TIME};
 use super::standing_as;
@@ -7,8 +7,9 @@ use crate::index::RowId;
 use crate::line::TypedRecord;
 use crate::store::{Inner, ReadAhead, Reads};
 
-/// Calls `take` with the records that have these sequence numbers, but for those that are gone; each
-/// with its number and its time. Some are read at a time, between which writers get their turn.
+/// Calls `take` with the records that have these sequence numbers, each with its number and its
+/// time. Removed records are left out. The lock is released after every few records to let writers
+/// in.
 pub(crate) fn with_seqs<T: TypedRecord>(
     inner: &Inner,
     seqs: &[u64],

@@ -1,5 +1,4 @@
-//! A session as a tree: each prompt, under it what was answered, and under that the tools that
-//! were called.
+//! A session as a tree: each prompt, below it the answers, and below those the tool calls.
 
 use std::collections::HashMap;
 
@@ -17,54 +16,54 @@ use crate::record::{
 };
 use crate::store::{Inner, Store};
 
-/// What stands at one place of a session's tree.
+/// The item at one node of a session's tree.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SessionItem {
-    /// The conversation, with what its messages add up to.
+    /// The conversation, with the totals of its messages.
     Conversation(Box<(Conversation, ConversationStats)>),
     /// A turn.
     Turn(ConversationTurn),
-    /// A message, where there are no turns.
+    /// A message, if the session has no turns.
     Message(Box<ConversationMessage>),
     /// A tool call.
     Call(Box<ToolCall>),
 }
 
-/// A place of a session's tree.
+/// A node of a session's tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionNode {
-    /// What stands there.
+    /// The item at this node.
     pub item: SessionItem,
-    /// How deep, from 0.
+    /// Depth, from 0.
     pub depth: usize,
-    /// When it was, or began, in epoch milliseconds.
+    /// When it happened or began, in epoch milliseconds.
     pub at: i64,
-    /// How long it took, in milliseconds: a call by its outcome, a prompt up to the last thing
-    /// under it.
+    /// Duration in milliseconds: of a call, from its outcome; of a prompt, up to the last item
+    /// below it.
     pub duration_ms: Option<i64>,
-    /// How it ended, where it is something that ends.
+    /// How it ended, for items that end.
     pub status: Option<SpanStatus>,
-    /// Of a turn: what the model thought before it, as its message has it.
+    /// Of a turn: the model's reasoning before it, taken from the turn's message.
     pub reasoning: Option<String>,
 }
 
-/// A session, drawn from above: under each place come those that are deeper.
+/// A session in depth-first order: each node is followed by its descendants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionTree {
-    /// The places, in the order in which a tree is drawn.
+    /// The nodes, in the order in which a tree is printed.
     pub nodes: Vec<SessionNode>,
 }
 
 impl Store {
-    /// The tree of a conversation or of a thread of turns, which is one and the same id where
-    /// both are kept; `None` if there is neither.
+    /// The tree of a conversation or of a thread of turns; the two have the same id if both are
+    /// recorded. `None` if there is neither.
     ///
-    /// A turn stands under the prompt that it comes from by its chain of parents, a tool call
-    /// under its turn. Tool outputs are left out: they are the calls' outcomes. Turns whose
-    /// messages are of another conversation, as a sub-agent's are, stand in the tree of that one.
-    /// A conversation without turns is drawn from its messages. Conversations whose `parent_id` is
-    /// this one's stand under the call that started them, or at the end: each is one place, and its
-    /// tree is asked for by its own id.
+    /// A turn is placed below the prompt at the end of its chain of parents, a tool call below its
+    /// turn. Turns with tool output are left out, because the outcomes of the calls have it. Turns
+    /// whose messages belong to another conversation, such as a sub-agent's, are in the tree of
+    /// that conversation. A conversation without turns is built from its messages. Conversations
+    /// whose `parent_id` is this one are single nodes below the call that started them, or at the
+    /// end; request their trees by their own ids.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};
@@ -136,7 +135,7 @@ fn of_conversation(conversation: Whole, depth: usize) -> SessionNode {
     )
 }
 
-/// A tree with the conversations of sub-agents, each under the call that started it.
+/// Inserts the conversations of sub-agents, each below the call that started it.
 fn with_agents(tree: Vec<SessionNode>, agents: Vec<Whole>) -> Vec<SessionNode> {
     let mut agents: Vec<Option<Whole>> = agents.into_iter().map(Some).collect();
     let mut nodes = Vec::with_capacity(tree.len() + agents.len());
@@ -168,7 +167,7 @@ impl SessionNode {
     }
 }
 
-/// A prompt and what it led to.
+/// A prompt and the nodes below it.
 struct Prompt {
     node: SessionNode,
     below: Vec<SessionNode>,
@@ -193,7 +192,7 @@ fn of_turns(store: &Store, thread_id: Uuid) -> Result<Vec<SessionNode>> {
         ..TurnQuery::default()
     };
     let mut turns = turns::list(inner, &query, usize::MAX, None)?.items;
-    // Sub-agents share the thread and have conversations, and so trees, of their own.
+    // Sub-agents share the thread but have conversations, and so trees, of their own.
     let mut are_others = Vec::with_capacity(turns.len());
     for some in turns.chunks(ROWS_AT_A_TIME) {
         are_others.extend(inner.with_snapshot(|view| {
@@ -206,7 +205,7 @@ fn of_turns(store: &Store, thread_id: Uuid) -> Result<Vec<SessionNode>> {
     turns.retain(|_| are_others.next() != Some(true));
     let origins = origins(&turns);
     let mut prompts: Vec<Prompt> = Vec::new();
-    // Where a prompt stands, by its place among the turns.
+    // Index of a prompt in `prompts`, by the index of its turn.
     let mut places = HashMap::new();
     for (place, turn) in turns.iter().enumerate() {
         if origins[place] == place {
@@ -237,8 +236,8 @@ fn of_turns(store: &Store, thread_id: Uuid) -> Result<Vec<SessionNode>> {
     Ok(drawn(prompts))
 }
 
-/// The prompt that each turn comes from by its chain of parents, by its place among them. Turns
-/// stand in the order of their times, which clocks gave: a parent may come after its child.
+/// For each turn, the index of the prompt at the end of its chain of parents. Turns are sorted by
+/// their recorded times, and clocks may differ: a parent may come after its child.
 fn origins(turns: &[ConversationTurn]) -> Vec<usize> {
     let places = turns
         .iter()
@@ -254,7 +253,7 @@ fn origins(turns: &[ConversationTurn]) -> Vec<usize> {
             if let Some(known) = origins[place] {
                 break known;
             }
-            // Only a forged log has a turn above itself.
+            // Only a forged log has a cycle of parents.
             if is_on_path[place] {
                 break place;
             }
@@ -278,7 +277,7 @@ fn origins(turns: &[ConversationTurn]) -> Vec<usize> {
         .collect()
 }
 
-/// What the model thought before a turn, as the message of its line has it.
+/// The model's reasoning before a turn, taken from the message of the turn's line.
 fn reasoning_of(store: &Store, turn: &ConversationTurn) -> Result<Option<String>> {
     if !matches!(turn.kind, TurnKind::Assistant | TurnKind::SysInfo) {
         return Ok(None);
@@ -351,7 +350,8 @@ fn of_messages(inner: &Inner, conversation_id: Uuid) -> Result<Vec<SessionNode>>
     Ok(drawn(prompts))
 }
 
-/// The prompts with what is under them; each took as long as that.
+/// The prompts, each followed by the nodes below it. The duration of a prompt extends to the end of
+/// the last of them.
 fn drawn(prompts: Vec<Prompt>) -> Vec<SessionNode> {
     let mut nodes = Vec::new();
     for Prompt { mut node, below } in prompts {

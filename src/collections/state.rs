@@ -1,4 +1,4 @@
-//! What a supervisor derives from the log and need not store.
+//! Supervisor state that is derived from the log and need not be stored.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -26,8 +26,8 @@ pub struct SupervisorState {
 }
 
 impl Store {
-    /// What is derived from the inbox and the events. The supervisor is, unless one is given, the
-    /// latest `process.started` without a parent.
+    /// Derives the state of a supervisor from the inbox and the events. Default supervisor: the
+    /// latest `process.started` event without a parent.
     ///
     /// ```
     /// # use decklog::{Event, Store, event_type};
@@ -70,7 +70,7 @@ impl Store {
     }
 }
 
-/// The revision that a `revision.promoted` names.
+/// The revision in the payload of a `revision.promoted` event.
 fn revision(event: &Event) -> Option<String> {
     let payload: Value = serde_json::from_str(event.payload.as_deref()?).ok()?;
     match payload.get("revision")? {

@@ -68,18 +68,18 @@ impl TurnQuery {
 }
 
 impl Store {
-    /// The turn with this id, if it stands.
+    /// The turn with this id, unless it is retracted.
     pub fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
         self.as_of(None).get_turn(id)
     }
 
-    /// Turns that stand, page by page.
+    /// Turns that are not retracted, page by page.
     pub fn turns(&self, query: &TurnQuery) -> Result<Page<ConversationTurn>> {
         self.as_of(None).turns(query)
     }
 }
 
-/// Adds a turn, unless it stands so, `but_time` if so.
+/// Adds a turn, unless the current version is equal. With `but_time`, the times are not compared.
 pub(super) fn put(
     txn: &mut Txn<'_>,
     redacted: &Redacted,
@@ -137,7 +137,7 @@ pub(super) fn list(
         let mut text = [0; Hyphenated::LENGTH];
         inner.hasher().lookup(lower(id, &mut text))
     };
-    // The one that has the fewest turns a value first.
+    // Prefer the filter with the fewest turns per value.
     let select = match query {
         TurnQuery {
             message_id: Some(id),
@@ -169,7 +169,7 @@ pub(super) fn list(
     })
 }
 
-/// The turn of a row as it stands, or stood at a time.
+/// The turn of a row, as it is now or as of a time.
 fn read(view: &Snapshot<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ConversationTurn>> {
     match as_of {
         None => standing_as(view, id),

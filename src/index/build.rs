@@ -1,4 +1,4 @@
-//! Takes the lines of a whole store in at once.
+//! Bulk build of a table from all lines of a store.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,7 +10,7 @@ use super::slots::Slots;
 use super::table::{Table, tag_of};
 use super::{PARALLEL_MIN, do_all};
 
-/// A line's key, and the line's place among all.
+/// The key hash of a line, and the line's index among all lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     hash: u64,
@@ -19,8 +19,8 @@ struct Key {
 }
 
 impl Table {
-    /// Takes lines in, in order, and tells `sink` the row of each, and whether it is the first of
-    /// its key. The table is empty before.
+    /// Builds an empty table from lines in order. Calls `sink` with each line, its row and whether
+    /// it is the first line of its key.
     pub(super) fn build(
         &mut self,
         runs: Vec<Vec<Entry>>,
@@ -31,7 +31,7 @@ impl Table {
         self.rows.reserve(len);
         for (line, entry) in runs.iter().flatten().enumerate() {
             let first = firsts[line] as usize;
-            // The row of a line that was taken in.
+            // The row of the key's first line, if that is an earlier line.
             let known = (first < line).then(|| RowId(firsts[first]));
             let row = self.apply_unlisted(known, entry);
             firsts[line] = row.0;
@@ -44,8 +44,8 @@ impl Table {
         self.list_all(by_key, runs);
     }
 
-    /// Fills all that the rows are found by. What was read for it goes meanwhile, which takes its
-    /// time as well.
+    /// Fills the key table and all postings. The input entries are dropped meanwhile in a thread of
+    /// their own, because that also takes time.
     fn list_all(&mut self, by_key: impl FnOnce() -> Slots + Send, read: Vec<Vec<Entry>>) {
         let rows = &self.rows;
         let shape = rows.shape;
@@ -60,7 +60,7 @@ impl Table {
         let fill_all = || *all = List::from_sorted(&ordered, position);
         let keys = &mut self.by_key;
         let fill_keys = || *keys = by_key();
-        // In their order, rows are added at the ends of great groups.
+        // If the orders agree, rows are appended to large groups instead of inserted.
         let members = if shape.order == shape.lookup_order {
             &ordered
         } else {
@@ -89,8 +89,8 @@ fn fill(groups: &mut Groups, field: usize, members: &[RowId], rows: &Rows) {
     groups.shrink();
 }
 
-/// The tags of all keys, in order, each with the first line of its key; and of every line, the
-/// first one that has its key.
+/// The tags of all keys in ascending order, each with the first line of its key; and for every
+/// line, the index of the first line with its key.
 fn first_lines(runs: &[Vec<Entry>]) -> (Vec<Vec<(u32, u32)>>, Vec<u32>) {
     let len: usize = runs.iter().map(Vec::len).sum();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -128,8 +128,7 @@ fn first_lines(runs: &[Vec<Entry>]) -> (Vec<Vec<(u32, u32)>>, Vec<u32>) {
     (tags, firsts)
 }
 
-/// The keys of lines, the first of which has this place, by the part of all hashes that theirs
-/// are in.
+/// The keys of lines, partitioned by hash range. `first` is the index of the first line.
 fn keys_by_part(runs: &[Vec<Entry>], first: u32, parts: usize) -> Vec<Vec<Key>> {
     let len: usize = runs.iter().map(Vec::len).sum();
     let room = len / parts + len / 32;

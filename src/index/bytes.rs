@@ -1,10 +1,10 @@
-//! Numbers as bytes, little-endian, for a dump of the index.
+//! Little-endian encoding of numbers for a dump of the index.
 
 use std::io::{self, Write};
 
 use super::entry::Loc;
 
-/// Writes through a buffer; a failure is returned at the end.
+/// A buffered writer. The first failure is returned by `finish`.
 pub(super) struct Out<'a> {
     sink: &'a mut dyn Write,
     held: Vec<u8>,
@@ -48,7 +48,7 @@ impl<'a> Out<'a> {
         self.put(number.to_le_bytes());
     }
 
-    /// How many of something follow.
+    /// Writes the number of items that follow.
     pub(super) fn count(&mut self, count: usize) {
         self.u64(count as u64);
     }
@@ -64,11 +64,11 @@ impl<'a> Out<'a> {
     }
 }
 
-/// What is left to read. Trusts nothing: `None` where it cannot be.
+/// The remaining input. It is not trusted: reads return `None` if the bytes are missing or invalid.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct In<'a> {
     bytes: &'a [u8],
-    /// Lines are in segments before this one.
+    /// Segment numbers of lines must be less than this.
     segments: u32,
 }
 
@@ -115,26 +115,26 @@ impl<'a> In<'a> {
         }
     }
 
-    /// How many of something follow, each of which takes at least this many bytes: no more than
-    /// there is room for.
+    /// The number of items that follow, each of at least `bytes_min` bytes; `None` if the remaining
+    /// input cannot hold them.
     pub(super) fn count(&mut self, bytes_min: usize) -> Option<usize> {
         let count = usize::try_from(self.u64()?).ok()?;
         (count <= self.bytes.len() / bytes_min.max(1)).then_some(count)
     }
 
-    /// As many items, each of `N` bytes.
+    /// Reads this many items of `N` bytes each.
     pub(super) fn items<const N: usize>(&mut self, count: usize) -> Option<&'a [[u8; N]]> {
         let (items, rest) = self.bytes.split_at_checked(count.checked_mul(N)?)?;
         self.bytes = rest;
         Some(items.as_chunks().0)
     }
 
-    /// Where a line starts.
+    /// The location of a line.
     pub(super) fn loc(&mut self) -> Option<Loc> {
         self.loc_if_any().filter(|loc| loc.is_some())
     }
 
-    /// Where a line starts, or [`Loc::NONE`].
+    /// The location of a line, or [`Loc::NONE`].
     pub(super) fn loc_if_any(&mut self) -> Option<Loc> {
         let loc = Loc {
             segment: self.u32()?,

@@ -7,7 +7,7 @@ use super::entry::{Entry, KeyHash, Loc, Measured};
 use crate::line::Op;
 use crate::record::{ConversationStatus, NUMBER_MAX, Role};
 
-/// The state of a conversation's row that stands for its status.
+/// The state of a conversation's row that represents a status.
 pub(crate) const fn status_state(status: ConversationStatus) -> Op {
     match status {
         ConversationStatus::Active => Op::Created,
@@ -16,17 +16,17 @@ pub(crate) const fn status_state(status: ConversationStatus) -> Op {
     }
 }
 
-/// What a message says of the status of its conversation.
+/// The effect of a message on the status of its conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StatusSignal {
     Nothing,
     Error,
-    /// It is an answer without an error.
+    /// An answer without an error.
     Well,
 }
 
 impl StatusSignal {
-    /// The state of a conversation whose own last line, before the message, said `said`.
+    /// The new state of a conversation whose last own line has the state `said`.
     pub(super) fn state(self, said: Op) -> Op {
         const ERROR: Op = status_state(ConversationStatus::Error);
         match self {
@@ -37,30 +37,30 @@ impl StatusSignal {
     }
 }
 
-/// The sums of one conversation.
+/// The totals of one conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConversationSums {
     pub message_count: u64,
     pub tokens_in: u64,
     pub tokens_out: u64,
     pub latency_ms: u64,
-    /// A message of each model, in the order of first use: it has the name.
+    /// One message of each model, in the order of first use. Its line has the name.
     pub models: Vec<(u64, Loc)>,
-    /// A message of each configuration, likewise.
+    /// One message of each configuration, in the same way.
     pub configs: Vec<(u64, Loc)>,
-    /// The last message with an error, with its sequence number in the log, unless an answer without
-    /// one follows it in the conversation.
+    /// The last message with an error, with its sequence number in the log. `None` if an answer
+    /// without an error follows it in the conversation.
     pub error: Option<(u64, Loc)>,
     /// The sequence number in the log of the last answer without an error, or 0.
     pub answered: u64,
-    /// The greatest sequence of a message with an error and of an answer; -1 if there is none. A
-    /// message that is recorded late, before it in the conversation, says nothing of the status.
+    /// The greatest message sequence of an error or answer; -1 if there is none. A message that is
+    /// recorded late, with a smaller sequence, does not change the status.
     pub said_at: i64,
     /// The last request, with its sequence number in the log, if it has a task type.
     pub asked: Option<(u64, Loc)>,
-    /// The greatest sequence of a request; -1 if there is none.
+    /// The greatest message sequence of a request; -1 if there is none.
     pub asked_at: i64,
-    /// The greatest sequence of a message that is numbered on from; -1 if there is none.
+    /// The greatest message sequence from which numbering continues; -1 if there is none.
     pub last_sequence: i64,
     /// The latest time of a message.
     pub latest: i64,
@@ -86,7 +86,7 @@ impl ConversationTotals {
         self.0.remove(&conversation);
     }
 
-    /// Where the lines stand that the sums point to.
+    /// The locations of the lines that the totals refer to.
     pub(super) fn lines_mut(&mut self) -> impl Iterator<Item = &mut Loc> {
         self.0.values_mut().flat_map(|sums| {
             let named = sums.models.iter_mut().chain(&mut sums.configs);
@@ -95,8 +95,8 @@ impl ConversationTotals {
         })
     }
 
-    /// What the messages of each conversation said last of its status, and the sequence number in
-    /// the log of the one that did.
+    /// For each conversation, the last status signal from its messages, with the sequence number of
+    /// that message in the log.
     pub(super) fn said(&self) -> impl Iterator<Item = (KeyHash, StatusSignal, u64)> {
         let conversations = self.0.iter();
         conversations.filter_map(|(conversation, sums)| match sums.error {
@@ -106,7 +106,7 @@ impl ConversationTotals {
         })
     }
 
-    /// Takes in a message that is new; what it says of its conversation's status.
+    /// Adds a new message. Returns its effect on the conversation's status.
     pub(super) fn add(&mut self, entry: &Entry, measured: &Measured) -> StatusSignal {
         let sums = self
             .0
@@ -161,8 +161,9 @@ impl ConversationTotals {
     }
 }
 
-/// Whether a message is past those before it in its conversation, whose greatest sequence this is
-/// and is raised to its own. A number that the log does not go on from counts, and raises nothing.
+/// Whether a message has no smaller sequence than those before it in its conversation. Raises
+/// `greatest` to its sequence. A sequence beyond `NUMBER_MAX` passes but does not raise `greatest`,
+/// because numbering does not continue from it.
 fn is_last(sequence: i64, greatest: &mut i64) -> bool {
     if sequence > NUMBER_MAX {
         return true;
@@ -230,7 +231,7 @@ impl ConversationTotals {
     }
 }
 
-/// A talk with no lines.
+/// Size in a dump, in bytes, of a conversation's totals that refer to no lines.
 const SUMS_BYTES_MIN: usize = 116;
 
 fn lines(from: &mut In<'_>) -> Option<Vec<(u64, Loc)>> {

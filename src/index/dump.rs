@@ -1,5 +1,5 @@
-//! The whole index as one run of bytes, and back. The caller adds a checksum and says
-//! which store and which version it is of; what is read here may still be anything.
+//! Serialises the whole index to bytes and back. The caller adds a checksum and identifies the
+//! store and the version. The input of `load` is not trusted.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ use super::{Index, Totals, do_all};
 use crate::line::Op;
 use crate::record::{Kind, NUMBER_MAX};
 
-/// By their numbers in a dump.
+/// The numbers of operations in a dump are indexes into this array.
 pub(super) const OPS: [Op; 19] = [
     Op::Asserted,
     Op::Retracted,
@@ -41,7 +41,7 @@ pub(super) const OPS: [Op; 19] = [
 ];
 
 impl Index {
-    /// Writes all that [`load`](Index::load) needs.
+    /// Writes everything that [`load`](Index::load) needs.
     pub(crate) fn dump(&self, sink: &mut dyn Write) -> io::Result<()> {
         let mut out = Out::new(sink);
         for table in &self.tables {
@@ -57,9 +57,9 @@ impl Index {
         out.finish()
     }
 
-    /// The index that was dumped as these bytes, of a store that has this many segments; `None`
-    /// if they are not such bytes. Others than those that were dumped may make an index that
-    /// gives wrong answers, but none that fails.
+    /// Restores a dumped index for a store with this many segments; `None` if the bytes are not
+    /// valid. Bytes that were tampered with may produce an index with wrong results, but never a
+    /// panic.
     pub(crate) fn load(bytes: &[u8], segments: u32) -> Option<Index> {
         let mut from = In::new(bytes, segments);
         let mut tables = Vec::with_capacity(Kind::ALL.len());
@@ -112,10 +112,10 @@ impl Table {
 }
 
 impl Table {
-    /// Whether each row in a list has a line to read.
+    /// Whether each listed row has a line to read.
     fn lists_only_records(&self) -> bool {
         let has_line = |id: RowId| self.row(id).is_some_and(|row| row.asserted.is_some());
-        // As a rule all rows have.
+        // Usually all rows have one.
         if self.rows.ids().all(has_line) {
             return true;
         }
@@ -126,7 +126,7 @@ impl Table {
     }
 }
 
-/// Where the parts of a table are, so that they can be read at once.
+/// The sections of a dumped table. They are located first so that tables can be loaded in parallel.
 struct Laid<'a> {
     kind: Kind,
     segments: u32,

@@ -1,4 +1,4 @@
-//! What the index keeps of a line.
+//! The data that the index takes from a line.
 
 use uuid::Uuid;
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
@@ -6,10 +6,10 @@ use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 use crate::line::{Envelope, LOOKUPS_MAX, Measures, Op, Value};
 use crate::record::{ConversationStatus, Kind, Role};
 
-/// Where a line starts.
+/// The location of a line: where it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Loc {
-    /// The segment's place in the store's list of segments.
+    /// Index in the store's list of segments.
     pub segment: u32,
     pub offset: u32,
 }
@@ -29,50 +29,50 @@ impl Loc {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct KeyHash {
     pub hash: u64,
-    /// More bits of the same key, so that two keys do not meet by chance where reading both
-    /// lines would cost too much, as while a whole store is indexed.
+    /// More bits of the hash. They make collisions improbable where reading both lines to compare
+    /// the keys would cost too much, such as while a whole store is indexed.
     pub check: u32,
 }
 
-/// One line, as the index takes it in.
+/// One line, as input of the index.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub seq: u64,
     pub at: i64,
     pub loc: Loc,
     pub key: KeyHash,
-    /// Hashes of what the record is found by; 0 where it has no such field.
+    /// Hashes of the lookup fields; 0 for a field that is absent.
     pub lookups: [u32; LOOKUPS_MAX],
     pub op: Op,
-    /// Someone rewrote the line: what it says of itself is not proven.
+    /// The line was edited after it was written, so its own metadata is not reliable.
     pub is_altered: bool,
-    /// As in [`Envelope::number`].
+    /// As [`Envelope::number`].
     pub number: i64,
-    /// Few lines have any.
+    /// Few lines have this.
     pub sums: Option<Box<Sums>>,
 }
 
 impl Entry {
-    /// Gives the entry the sequence number that its line is believed to have.
+    /// Sets the sequence number that was inferred for the line.
     pub(crate) fn set_seq(&mut self, kind: Kind, seq: u64) {
         self.seq = seq;
-        // Thoughts are in the order in which they were written.
+        // Thoughts are ordered by sequence number.
         if kind == Kind::ThoughtRecords {
             self.number = i64::try_from(seq).unwrap_or(i64::MAX);
         }
     }
 
-    /// By this, the lines of a kind are in order.
+    /// The sort key of lines within a kind.
     pub(crate) fn order(&self) -> (u64, Loc) {
         (self.seq, self.loc)
     }
 }
 
-/// The places in [`Entry::lookups`] of the parts of a tool call's key.
+/// Indexes in [`Entry::lookups`] of the parts of a tool call's key.
 pub(crate) const REQUEST_ID: usize = 3;
 pub(crate) const CALL_ID: usize = 4;
 
-/// What a line says beside what most lines say.
+/// Additional data that only some lines have.
 #[derive(Debug, Clone)]
 pub(crate) enum Sums {
     Message(Measured),
@@ -81,19 +81,19 @@ pub(crate) enum Sums {
     Conversation(Said),
 }
 
-/// What a line of a conversation says beside what it is found by.
+/// Additional data of a conversation line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Said {
     pub status: ConversationStatus,
-    /// The other halves of the hashes in [`Entry::lookups`].
+    /// The second halves of the hashes in [`Entry::lookups`].
     pub checks: [u32; LOOKUPS_MAX],
 }
 
-/// What a message adds to the sums of its conversation.
+/// The contribution of a message to the totals of its conversation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measured {
     pub conversation: KeyHash,
-    /// Hashes of the names.
+    /// Hashes of the names of the model and the configuration.
     pub model: Option<u64>,
     pub config: Option<u64>,
     pub tokens_in: u64,
@@ -104,8 +104,8 @@ pub(crate) struct Measured {
     pub has_task_type: bool,
 }
 
-/// Hashes keys and lookup values, seeded with the store's id so that no one who does not read
-/// the store can choose values that collide.
+/// Hashes keys and lookup values. The seed is the store's id, so that only someone who can read the
+/// store can choose values that collide.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hasher {
     seed: u64,
@@ -152,7 +152,7 @@ impl Hasher {
         (xxh3_64_with_seed(value, self.seed) as u32).max(1)
     }
 
-    /// The other half of the hash of a lookup value.
+    /// The second half of a lookup value's hash.
     pub(crate) fn check(self, value: &str) -> u32 {
         self.check_of_bytes(value.as_bytes())
     }
@@ -178,7 +178,7 @@ impl Hasher {
         };
         let mut lookups = each_lookup(envelope, |value| self.lookup_of_bytes(value));
         if kind == Kind::ToolCalls {
-            // Each part of the key alone.
+            // Hash each part of the key separately.
             let of_part =
                 |part: &Value<'_>| self.lookup_of_bytes(part.text(&mut [0; Value::BYTES]));
             lookups[REQUEST_ID] = of_part(one);
@@ -213,7 +213,7 @@ impl Hasher {
     }
 }
 
-/// A hash of each lookup field; 0 where there is none.
+/// Hashes each lookup field; 0 for a field that is absent.
 fn each_lookup(envelope: &Envelope<'_>, hash: impl Fn(&[u8]) -> u32) -> [u32; LOOKUPS_MAX] {
     let hash_of = |value: &Value<'_>| hash(value.text(&mut [0; Value::BYTES]));
     let lookups = envelope.lookups.each_ref();

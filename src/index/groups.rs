@@ -1,5 +1,5 @@
-//! The rows that have the same hash of one lookup field. A small group is a chain from row to
-//! row, in the order in which they came into it; one that grew is a list of its own.
+//! Postings: groups of rows that have the same hash in one lookup field. A small group is a linked
+//! chain of rows, in the order in which they were added; a large one is a sorted list.
 
 use std::collections::HashSet;
 
@@ -10,25 +10,25 @@ use super::shape::Place;
 use super::slots::{LaidSlots, Slots};
 use super::walk::Walk;
 
-/// A chain that may be longer than this becomes a list.
+/// A chain that may be longer than this is converted to a list.
 const CHAIN_MAX: u8 = 64;
 /// No row.
 const NONE: u32 = u32::MAX;
-/// In a head: this is the place of a list, not the newest row of a chain.
+/// Flag in a head: the value is an index into the lists, not the newest row of a chain.
 const IS_LIST: u32 = 1 << 31;
 
 #[derive(Debug)]
 pub(super) struct Groups {
-    /// In the order of the rows' numbers, or times.
+    /// Whether rows are ordered by number or by time.
     order: Place,
-    /// By the mixed hash, the newest row of a chain or the place of a list.
+    /// Mixed hash → newest row of a chain, or index of a list.
     heads: Slots,
-    /// The row that came into the chain before this one.
+    /// For each row, the row that was added to the chain before it.
     older: Vec<u32>,
-    /// How long the chain is from this row on, at most: rows that left it may count.
+    /// Upper bound of the chain's length from this row on. Removed rows may be included.
     depths: Vec<u8>,
     lists: Vec<List>,
-    /// The hashes under which there are, or were, rows with different other halves.
+    /// Hashes under which there are, or were, rows with different second halves.
     mixed: HashSet<u32>,
 }
 
@@ -47,7 +47,8 @@ impl Head {
     }
 }
 
-/// Spreads a hash that may be 0 or of few bits over the whole range, each to a place of its own.
+/// Spreads hashes, which may be 0 or have few significant bits, over the whole range without
+/// collisions.
 fn mixed(hash: u32) -> u32 {
     hash.wrapping_mul(0x9e37_79b1)
 }
@@ -64,7 +65,7 @@ impl Groups {
         }
     }
 
-    /// Whether all rows under a hash have the same value, as far as the whole hash tells.
+    /// Whether all rows under a hash have the same value, as far as the full hash shows.
     pub(super) fn is_of_one(&self, hash: u32) -> bool {
         !self.mixed.contains(&hash)
     }
@@ -73,7 +74,7 @@ impl Groups {
         self.heads.find(mixed(hash), |_| true).map(Head::of)
     }
 
-    /// Puts a row under the hash of a field of it.
+    /// Adds a row to the group of this hash.
     pub(super) fn insert(&mut self, (field, hash): (usize, u32), row: RowId, rows: &Rows) {
         let head = self.head(hash);
         let other = match &head {
@@ -112,7 +113,7 @@ impl Groups {
         }
     }
 
-    /// Counts a chain anew, and makes it a list if it is long.
+    /// Recounts a chain, and converts it to a list if it is long.
     fn shorten(&mut self, hash: u32, newest: u32, rows: &Rows) {
         let mut chain: Vec<RowId> = self.chain(newest).collect();
         if chain.len() < usize::from(CHAIN_MAX / 2) {
@@ -129,7 +130,7 @@ impl Groups {
         self.heads.replace(mixed(hash), head);
     }
 
-    /// The rows of a chain, the newest first.
+    /// The rows of a chain, newest first.
     fn chain(&self, newest: u32) -> impl Iterator<Item = RowId> {
         let next = |row: &u32| self.older.get(*row as usize).copied();
         std::iter::successors(Some(newest), next)
@@ -162,14 +163,14 @@ impl Groups {
         }
     }
 
-    /// Leaves only rows that pass in the groups of these hashes.
+    /// Keeps only the rows that pass in the groups of these hashes.
     pub(super) fn retain(
         &mut self,
         mut hashes: Vec<u32>,
         passes: impl Fn(RowId) -> bool,
         rows: &Rows,
     ) {
-        // In the order in which the heads stand, so that memory is gone through once.
+        // In the order of the heads, for sequential memory access.
         hashes.sort_unstable_by_key(|hash| mixed(*hash));
         hashes.dedup();
         let mut emptied = Vec::new();
@@ -199,7 +200,7 @@ impl Groups {
         }
     }
 
-    /// The rows under a hash, in order, from one position (included) to another (not).
+    /// The rows under a hash in the range `from..to`, in order.
     pub(super) fn range(&self, hash: u32, from: Position, to: Position, rows: &Rows) -> Walk<'_> {
         let position = |row| rows.position(self.order, row);
         match self.head(hash) {
@@ -217,7 +218,8 @@ impl Groups {
         }
     }
 
-    /// The same groups of rows under other ids, by which `rows` has them; [`RowId::GONE`] for a row that is in none.
+    /// The same groups with new row ids, which `rows` uses. Rows mapped to [`RowId::GONE`] are in
+    /// no group.
     pub(super) fn renamed(&self, id: impl Fn(RowId) -> RowId, rows: &Rows) -> Groups {
         let now = |row: u32| match row {
             NONE => NONE,
@@ -256,7 +258,7 @@ impl Groups {
         chained.chain(self.lists.iter().flat_map(List::iter))
     }
 
-    /// Gives spare room back.
+    /// Frees unused capacity.
     pub(super) fn shrink(&mut self) {
         self.older.shrink_to_fit();
         self.depths.shrink_to_fit();
@@ -284,7 +286,7 @@ impl Groups {
     }
 }
 
-/// Groups in a dump.
+/// The groups in a dump.
 pub(super) struct LaidGroups<'a> {
     heads: LaidSlots<'a>,
     older: &'a [[u8; 4]],
@@ -311,7 +313,7 @@ impl<'a> LaidGroups<'a> {
         })
     }
 
-    /// The groups, if all rows are before `rows`.
+    /// Restores the groups, if all row ids are less than `rows`.
     pub(super) fn load(&self, order: Place, rows: u32) -> Option<Groups> {
         let len = u32::try_from(self.older.len()).ok()?;
         let lists = self.lists.len();

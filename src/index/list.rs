@@ -1,18 +1,19 @@
-//! A list of rows in the order of some number of theirs, in chunks.
+//! A sorted list of rows, stored in chunks.
 
 use std::slice;
 
 use super::bytes::{In, Out};
 use super::rows::{Position, RowId};
 
-/// Maximum number of rows in a chunk. Who inserts elsewhere than at the end moves half of them.
+/// Maximum number of rows in a chunk. An insertion other than at the end moves half of them on
+/// average.
 const CHUNK_MAX: usize = 512;
 
-/// The rows themselves know where they stand: `position` tells, and must say of a row in the list
-/// what it said when the row was inserted.
+/// The sort keys are not stored: `position` computes them from the rows. For a row in the list it
+/// must return the same value as when the row was inserted.
 #[derive(Debug, Default)]
 pub(super) struct List {
-    /// None is empty.
+    /// No chunk is empty.
     chunks: Vec<Chunk>,
     len: usize,
 }
@@ -32,7 +33,7 @@ impl List {
         self.chunks.first().map(|chunk| chunk.first.row)
     }
 
-    /// The list of these rows, which are in order.
+    /// Builds the list from sorted rows.
     pub(super) fn from_sorted(rows: &[RowId], position: impl Fn(RowId) -> Position) -> List {
         let chunk = |rows: &[RowId]| {
             Some(Chunk {
@@ -74,7 +75,7 @@ impl List {
         }
     }
 
-    /// Adds a row after all others.
+    /// Appends a row that sorts after all others.
     fn push(&mut self, position: Position) {
         let room = match self.chunks.last_mut() {
             Some(chunk) if chunk.rows.len() < CHUNK_MAX => {
@@ -82,7 +83,7 @@ impl List {
                 return;
             }
             Some(_) => CHUNK_MAX,
-            // Short lists stay small.
+            // Short lists get little capacity.
             None => 1,
         };
         let mut rows = Vec::with_capacity(room);
@@ -109,8 +110,8 @@ impl List {
         self.join(place);
     }
 
-    /// The same rows under other ids, which `position` knows; without those that are
-    /// [`RowId::GONE`].
+    /// The same list with new row ids, which `position` understands. Rows mapped to [`RowId::GONE`]
+    /// are dropped.
     pub(super) fn renamed(
         &self,
         id: impl Fn(RowId) -> RowId,
@@ -124,7 +125,7 @@ impl List {
         List::from_sorted(&rows, position)
     }
 
-    /// Leaves only rows that pass.
+    /// Keeps only the rows that pass.
     pub(super) fn retain(
         &mut self,
         passes: impl Fn(RowId) -> bool,
@@ -136,7 +137,7 @@ impl List {
         }
     }
 
-    /// Makes one chunk of two that became small.
+    /// Merges two chunks that became small.
     fn join(&mut self, place: usize) {
         let Some([chunk, next]) = self.chunks.get_mut(place..place + 2) else {
             return;
@@ -147,13 +148,14 @@ impl List {
         }
     }
 
-    /// The chunk that has a position, or would have it.
+    /// The index of the chunk that contains a position, or would contain it.
     fn chunk_of(&self, position: Position) -> usize {
         let after = self.chunks.partition_point(|chunk| chunk.first <= position);
         after.saturating_sub(1)
     }
 
-    /// How many chunks stand before a position as a whole, and how many rows of the next one.
+    /// The place of a position: the number of whole chunks before it, and the number of rows before
+    /// it in the next chunk.
     fn seek(&self, position: Position, stands_at: &impl Fn(RowId) -> Position) -> (usize, usize) {
         if position == Position::FIRST {
             return (0, 0);
@@ -175,7 +177,7 @@ impl List {
             .map_or(&[], |chunk| chunk.rows.as_slice())
     }
 
-    /// The rows from one position (included) to another (not).
+    /// The rows in the range `from..to`.
     pub(super) fn range(
         &self,
         from: Position,
@@ -203,7 +205,7 @@ impl List {
     }
 }
 
-/// Some rows of a list, in order.
+/// A range of rows of a list, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Range<'a> {
     first: slice::Iter<'a, RowId>,
@@ -226,13 +228,13 @@ impl Iterator for Range<'_> {
         }
     }
 
-    /// By the lengths of the chunks.
+    /// Adds up the lengths of the chunks instead of iterating.
     fn count(self) -> usize {
         let between = self.between.map(|chunk| chunk.rows.len());
         self.first.len() + between.sum::<usize>() + self.last.len()
     }
 
-    /// As [`count`](Range::count).
+    /// Skips whole chunks, as [`count`](Range::count) does.
     fn nth(&mut self, mut n: usize) -> Option<RowId> {
         loop {
             if let Some(row) = self.first.as_slice().get(n) {
@@ -283,9 +285,9 @@ impl List {
 
 /// A list in a dump.
 pub(super) struct LaidList<'a> {
-    /// Where each chunk's first row stands: its time or number, and its sequence number.
+    /// The position of each chunk's first row: its time or number, and its sequence number.
     firsts: &'a [[u8; 16]],
-    /// How many rows each chunk has.
+    /// The number of rows in each chunk.
     lens: &'a [[u8; 4]],
     rows: &'a [[u8; 4]],
 }
@@ -300,7 +302,7 @@ impl<'a> LaidList<'a> {
         Some(LaidList { firsts, lens, rows })
     }
 
-    /// The list, if all rows are before `rows`.
+    /// Restores the list, if all row ids are less than `rows`.
     pub(super) fn load(&self, rows: u32) -> Option<List> {
         let mut rest = self.rows;
         let mut chunks = Vec::with_capacity(self.firsts.len());

@@ -1,5 +1,5 @@
-//! The index: 64-bit hashes and locations, never the keys and never the payloads. It says where
-//! to look; the caller confirms the hit against the line itself.
+//! The index: 64-bit hashes and line locations, but neither keys nor payloads. It finds candidates;
+//! the caller confirms a hit by reading the line.
 
 mod build;
 mod bytes;
@@ -27,29 +27,28 @@ use std::thread::ScopedJoinHandle;
 use self::conversation_totals::StatusSignal;
 use crate::record::{Kind, NUMBER_MAX};
 
-/// Fewer lines or rows than this are not worth a thread.
+/// Below this number of lines or rows, a thread is not worth its cost.
 const PARALLEL_MIN: usize = if cfg!(test) { 500 } else { 20_000 };
 
-/// One table for every kind, and what is derived from many lines.
+/// One table per kind, and aggregates over many lines.
 #[derive(Debug)]
 pub(crate) struct Index {
     tables: [Table; Kind::ALL.len()],
     totals: Totals,
 }
 
-/// What is derived from many lines.
+/// Aggregates over many lines.
 #[derive(Debug, Default)]
 struct Totals {
     conversations: ConversationTotals,
     update_id_max: Option<i64>,
-    /// By row, the sequence number of the latest line of each conversation, while a whole index is
-    /// built.
+    /// During a full build: by row, the sequence number of each conversation's latest line.
     said: Vec<u64>,
 }
 
 impl Totals {
-    /// Adds what a line says, the first of its key or not; what it says of the status of a
-    /// conversation that is not its own.
+    /// Adds a line. `is_new`: it is the first of its key. For a message, returns its effect on the
+    /// status of its conversation.
     fn add(&mut self, entry: &Entry, is_new: bool) -> Option<(KeyHash, StatusSignal)> {
         match entry.sums.as_deref() {
             Some(Sums::Message(measured)) if is_new => {
@@ -64,7 +63,7 @@ impl Totals {
         None
     }
 
-    /// As [`add`](Self::add), for a line of a row while a whole index is built.
+    /// As [`add`](Self::add), for a line of a row during a full build.
     fn gather(&mut self, entry: &Entry, row: RowId, is_new: bool) {
         if let Some(Sums::Conversation(_)) = entry.sums.as_deref() {
             let place = row.0 as usize;
@@ -79,7 +78,7 @@ impl Totals {
         self.update_id_max = self.update_id_max.max(id);
     }
 
-    /// Takes in the totals of another kind, which are of other things.
+    /// Merges the totals of another kind. Each kind contributes different totals.
     fn absorb(&mut self, other: Totals) {
         if !other.conversations.is_empty() {
             self.conversations = other.conversations;
@@ -99,12 +98,12 @@ impl Index {
         }
     }
 
-    // `Kind::ALL` is in the order of its variants; a test says so.
+    // `Kind::ALL` is in the order of its variants; a test checks this.
     pub(crate) fn table(&self, kind: Kind) -> &Table {
         &self.tables[kind as usize]
     }
 
-    /// What the messages of each conversation add up to.
+    /// The totals of each conversation's messages.
     pub(crate) fn conversation_totals(&self) -> &ConversationTotals {
         &self.totals.conversations
     }
@@ -114,17 +113,17 @@ impl Index {
         self.totals.update_id_max
     }
 
-    /// Has numbers of a kind be greater than this one.
+    /// Raises the greatest number of a kind to at least this one.
     pub(crate) fn raise(&mut self, kind: Kind, number: i64) {
         self.tables[kind as usize].raise(number);
     }
 
-    /// Has the greatest `update_id` be at least this one.
+    /// Raises the greatest `update_id` to at least this one.
     pub(crate) fn raise_update_id(&mut self, id: Option<i64>) {
         self.totals.raise_update_id(id);
     }
 
-    /// Takes one line in; lines come in the order of their sequence numbers.
+    /// Adds one line. Lines must come in the order of their sequence numbers.
     pub(crate) fn apply(&mut self, kind: Kind, entry: &Entry) {
         let is_new = self.tables[kind as usize].apply(entry);
         let signal = self.totals.add(entry, is_new);
@@ -137,8 +136,8 @@ impl Index {
         }
     }
 
-    /// Builds the index of a whole store at once, from the lines of each kind in the order of
-    /// their sequence numbers, in one run or more.
+    /// Builds the index of a whole store from the lines of each kind, in the order of their
+    /// sequence numbers, split into one or more runs.
     pub(crate) fn build(lines: [Vec<Vec<Entry>>; Kind::ALL.len()]) -> Index {
         let mut index = Index::new();
         let build = |table: &mut Table, runs: Vec<Vec<Entry>>| {
@@ -157,7 +156,8 @@ impl Index {
         index
     }
 
-    /// Has the conversations that were read apart from their messages stand where these say.
+    /// Applies the status signals of messages to conversations, because the two kinds were built
+    /// separately.
     fn take_statuses(&mut self) {
         let said = std::mem::take(&mut self.totals.said);
         let conversations = &mut self.tables[Kind::Conversations as usize];
@@ -178,8 +178,7 @@ impl Index {
     }
 }
 
-/// Does all tasks, at once where it is much that they have to do; the results are in the tasks'
-/// order.
+/// Runs all tasks, in parallel if there is enough work. The results are in the order of the tasks.
 fn do_all<T: Send>(
     len: usize,
     tasks: impl IntoIterator<Item = impl FnOnce() -> T + Send>,

@@ -1,4 +1,4 @@
-//! Takes in that segments were rewritten: lines stand elsewhere now, or nowhere any more.
+//! Updates the index after segments were rewritten: lines have moved or were removed.
 
 use super::Index;
 use super::conversation_totals::ConversationTotals;
@@ -8,10 +8,10 @@ use super::slots::Slots;
 use super::table::Table;
 use crate::record::Kind;
 
-/// So many rows that are found by nothing are no reason to make a table anew.
+/// Number of dead rows that are tolerated before the table is rebuilt.
 const SPARE_ROWS: usize = if cfg!(test) { 3 } else { 10_000 };
 
-/// Some rows of a table.
+/// A set of rows of a table.
 #[derive(Debug)]
 struct RowSet {
     words: Vec<u64>,
@@ -45,12 +45,13 @@ impl RowSet {
 }
 
 impl Index {
-    /// Has each line of a kind stand where `to` says, which is [`Loc::NONE`] for one that is gone;
-    /// the messages of the conversations in `ended` are all gone, or about to be. `false`, and the
-    /// index no good any more, if what is left does not tell what stands.
+    /// Moves each line of a kind to the location that `to` gives; [`Loc::NONE`] means that the line
+    /// was removed. The messages of the conversations in `ended` are all removed, or about to be.
+    /// Returns `false` if the remaining lines do not determine the current state; the index is then
+    /// invalid.
     ///
-    /// A row whose lines are gone is found by nothing any more. Its room is given back once there
-    /// are as many such rows as others.
+    /// A row whose lines are all removed is dead: no lookup finds it. Its memory is freed once dead
+    /// rows outnumber the others.
     pub(crate) fn relocate(
         &mut self,
         kind: Kind,
@@ -84,7 +85,7 @@ impl Table {
                 shortened.push(*id);
             }
         }
-        // Those that stand no more, and those that have no lines any more.
+        // Rows that are no longer live, and rows that have no lines any more.
         let mut fallen = RowSet::new(self.rows.len());
         let mut gone = RowSet::new(self.rows.len());
         for id in self.rows.ids() {
@@ -97,7 +98,7 @@ impl Table {
                 return false;
             }
             if row.stands() && !asserted.is_some() {
-                // One that was superseded would stand again.
+                // An older version would become the current one.
                 if self.history.get(&id).is_some_and(|left| !left.is_empty()) {
                     return false;
                 }
@@ -112,7 +113,7 @@ impl Table {
             let row = self.rows.get_mut(id);
             let left = self.history.get(&id).map_or(&[][..], Vec::as_slice);
             if row.is_retracted && row.asserted.is_some() && left.len() < 2 {
-                // It would not be retracted any more.
+                // The row would no longer be retracted.
                 return false;
             }
             if left.is_empty() && !row.asserted.is_some() && !row.done.is_some() {
@@ -132,12 +133,12 @@ impl Table {
         true
     }
 
-    /// How many rows are found by nothing any more.
+    /// Number of dead rows, which no lookup finds.
     pub(super) fn spare_rows(&self) -> usize {
         self.rows.len().saturating_sub(self.by_key.len())
     }
 
-    /// The same, without rows that are found by nothing any more. The others get other ids.
+    /// A copy without dead rows. The other rows get new ids.
     pub(super) fn squeezed(&self) -> Table {
         let mut now = vec![RowId::GONE; self.rows.len()];
         for (_, row) in self.by_key.iter() {
@@ -172,7 +173,7 @@ impl Table {
         }
     }
 
-    /// Takes rows out of all lists.
+    /// Removes rows from all lists.
     fn unlist(&mut self, fallen: &RowSet) {
         if fallen.is_empty() {
             return;
@@ -197,7 +198,7 @@ impl Table {
         }
     }
 
-    /// Where the lines of a row stand that say something of it, also what it was.
+    /// The locations of all lines of a row, including earlier versions.
     pub(crate) fn lines(&self, id: RowId) -> impl Iterator<Item = Loc> {
         let row = self.row(id).copied();
         let last = row.map(|row| [row.asserted, row.done]);

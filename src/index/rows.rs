@@ -1,4 +1,4 @@
-//! The rows of a table, one a key, and what they are found by and ordered by.
+//! The rows of a table, one per key, with their lookup hashes and sort keys.
 
 use super::bytes::{In, Out};
 use super::dump::OPS;
@@ -6,18 +6,18 @@ use super::entry::{Entry, KeyHash, Loc, Sums};
 use super::shape::{Place, Shape};
 use crate::line::{LOOKUPS_MAX, Op};
 
-/// A row's place in its table. Rows are in the order of the lines by which a process came to know
-/// them, which another process need not have seen.
+/// A row's index in its table. Rows are in the order in which this process read their first lines.
+/// Another process may have another order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RowId(pub u32);
 
 impl RowId {
-    /// That of no row.
+    /// Marks a removed row.
     pub(super) const GONE: RowId = RowId(u32::MAX);
 }
 
-/// Where a row stands in a list: by time or number, then by [`Row::seq`]. It follows from lines
-/// that no compaction takes, so that every process has the same order.
+/// A row's sort key: time or number, then [`Row::seq`]. It depends only on lines that compaction
+/// keeps, so all processes have the same order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     pub at: i64,
@@ -27,14 +27,14 @@ pub(crate) struct Position {
 
 impl Position {
     pub(crate) const FIRST: Position = Position::before(i64::MIN);
-    /// After every row.
+    /// After all rows.
     pub(crate) const END: Position = Position {
         at: i64::MAX,
         seq: u64::MAX,
         row: RowId(u32::MAX),
     };
 
-    /// Right after the row of this time or number and sequence number.
+    /// Just after the row with this time or number and sequence number.
     pub(crate) fn after(at: i64, seq: u64) -> Position {
         Position {
             seq: seq.saturating_add(1),
@@ -42,7 +42,7 @@ impl Position {
         }
     }
 
-    /// Before every row of this time or number.
+    /// Before all rows with this time or number.
     pub(crate) const fn before(at: i64) -> Position {
         Position {
             at,
@@ -55,20 +55,20 @@ impl Position {
 /// One record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// The number of its latest assertion or, of a conversation, of its first line.
+    /// The sequence number of its latest assertion or, for a conversation, of its first line.
     pub seq: u64,
-    /// The time of the same line: where it stands in lists by time.
+    /// The time of the same line, which is its position in lists by time.
     pub at: i64,
     pub(super) key_hash: u64,
-    /// The latest assertion; [`Loc::NONE`] while only other lines of the key are known.
+    /// The latest assertion; [`Loc::NONE`] if only other lines of the key are known.
     pub asserted: Loc,
-    /// The outcome that stands, or the latest step.
+    /// The outcome that counts, or the latest step.
     pub done: Loc,
     pub(super) key_check: u32,
-    /// The op of the outcome or step; before one, of the first line. Of a conversation, what stands
-    /// for its status: [`status_state`](super::conversation_totals::status_state).
+    /// The op of the outcome or step; before one, of the first line. For a conversation, it
+    /// represents the status: [`status_state`](super::conversation_totals::status_state).
     pub state: Op,
-    /// The state that its latest assertion says, where messages may say another.
+    /// The state according to its latest assertion. Messages may override it in `state`.
     pub(super) said: Op,
     pub is_retracted: bool,
 }
@@ -88,7 +88,7 @@ impl Row {
         }
     }
 
-    /// Whether plain reads show it.
+    /// Whether the row is live: ordinary reads return it.
     pub(crate) fn stands(&self) -> bool {
         self.asserted.is_some() && !self.is_retracted
     }
@@ -105,11 +105,11 @@ impl Row {
 pub(crate) struct Rows {
     pub(super) shape: Shape,
     all: Vec<Row>,
-    /// As in [`Entry::lookups`]: `shape.width` hashes a row.
+    /// As [`Entry::lookups`]: `shape.width` hashes per row.
     lookups: Vec<u32>,
-    /// The other halves of these hashes, where rows have them.
+    /// The second halves of these hashes, for shapes that have them.
     checks: Vec<u32>,
-    /// [`Entry::number`] of each row, where anything is in its order.
+    /// [`Entry::number`] of each row, if anything is ordered by it.
     numbers: Vec<i64>,
 }
 
@@ -140,13 +140,13 @@ impl Rows {
         &mut self.all[id.0 as usize]
     }
 
-    /// The row with this sequence number, or the first one after it, of a kind whose first
-    /// assertions stand.
+    /// The row with this sequence number, or else the next one. Only for kinds whose first
+    /// assertion counts: rows of other kinds are not sorted by sequence number.
     pub(super) fn first_from_seq(&self, seq: u64) -> RowId {
         RowId(self.all.partition_point(|row| row.seq < seq) as u32)
     }
 
-    /// What a row is ordered by.
+    /// The sort key of a row.
     fn number(&self, order: Place, id: RowId) -> i64 {
         let place = id.0 as usize;
         match order {
@@ -155,7 +155,7 @@ impl Rows {
         }
     }
 
-    /// Where a row stands among others in an order.
+    /// The position of a row in an order.
     pub(super) fn position(&self, order: Place, row: RowId) -> Position {
         let seq = self.get(row).map_or(0, |row| row.seq);
         Position {
@@ -170,7 +170,7 @@ impl Rows {
         start..start + self.shape.width
     }
 
-    /// The hash of a lookup field of a row, by the field's place in [`Entry::lookups`].
+    /// The hash of a row's lookup field. `field` is an index into [`Entry::lookups`].
     pub(super) fn lookup(&self, id: RowId, field: usize) -> u32 {
         self.lookups[self.lookups_of(id)][field]
     }
@@ -180,7 +180,7 @@ impl Rows {
         hashes.get(field) == Some(&hash)
     }
 
-    /// The other half of that hash; 0 where rows do not have it.
+    /// The second half of that hash; 0 for shapes that do not have it.
     pub(super) fn check(&self, id: RowId, field: usize) -> u32 {
         let checks = self.checks.get(self.lookups_of(id)).unwrap_or_default();
         checks.get(field).copied().unwrap_or(0)
@@ -209,7 +209,7 @@ impl Rows {
         RowId(id)
     }
 
-    /// Some of the rows, as if there had never been others.
+    /// A copy with only the rows that `stays` accepts.
     pub(super) fn retained(&self, stays: impl Fn(RowId) -> bool) -> Rows {
         let left: Vec<RowId> = self.ids().filter(|id| stays(*id)).collect();
         let place = |id: &RowId| id.0 as usize;
@@ -228,7 +228,7 @@ impl Rows {
         }
     }
 
-    /// Makes room for this many rows, and no more.
+    /// Reserves exact capacity for this many rows.
     pub(super) fn reserve(&mut self, rows: usize) {
         self.all.reserve_exact(rows);
         self.lookups.reserve_exact(rows * self.shape.width);
@@ -282,10 +282,10 @@ fn checks_of(entry: &Entry) -> [u32; LOOKUPS_MAX] {
     }
 }
 
-/// Lookups, their other halves, and numbers.
+/// Lookup hashes, their second halves, and numbers.
 type FoundBy = (Vec<u32>, Vec<u32>, Vec<i64>);
 
-/// Rows in a dump.
+/// The rows in a dump.
 pub(super) struct LaidRows<'a> {
     all: &'a [[u8; ROW_BYTES]],
     lookups: &'a [[u8; 4]],

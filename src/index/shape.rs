@@ -1,10 +1,10 @@
-//! What the table of each kind keeps.
+//! The layout of each kind's table.
 
 use super::entry::{CALL_ID, REQUEST_ID};
 use crate::line::Op;
 use crate::record::Kind;
 
-/// What rows are in the order of.
+/// The sort key of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Time,
@@ -12,16 +12,16 @@ pub(super) enum Place {
     Number,
 }
 
-/// Which states rows are listed by.
+/// The states that have a list of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum States {
     None,
     All,
-    /// Most rows come to stay in this one, which has no list.
+    /// Most rows end in this state, which has no list.
     AllBut(Op),
 }
 
-/// Which of several lines.
+/// Which of several lines counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Which {
     First,
@@ -30,38 +30,38 @@ pub(super) enum Which {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
-    /// How many lookup hashes a row has.
+    /// Number of lookup hashes per row.
     pub width: usize,
-    /// Rows have the other half of each lookup hash as well, so that rows can be counted without
+    /// Rows also store the second half of each lookup hash, so that matches can be counted without
     /// reading their lines.
     pub has_checks: bool,
-    /// The lookups that have few rows a value, and so postings of their own. Others are found by
-    /// walking all rows with an eye on their hashes.
+    /// The lookups with few rows per value. They have postings. For other lookups, all rows are
+    /// scanned and their hashes compared.
     pub posted: &'static [usize],
     /// Rows without the first lookup are posted under hash 0.
     pub posts_absent: bool,
-    /// What all rows are in the order of.
+    /// The sort key of the list of all rows.
     pub order: Place,
-    /// What the rows under a lookup are in the order of.
+    /// The sort key of the rows in a posting.
     pub lookup_order: Place,
     /// The states that have postings.
     pub states: States,
-    /// Assertions and retractions are kept, so that the past can be asked for.
+    /// Assertions and retractions are kept, for queries as of a past time.
     pub has_history: bool,
-    /// Which outcome of a row stands.
+    /// Which outcome of a row counts.
     pub outcome: Which,
-    /// Which assertion of a row stands. What is only ever added is never asserted again, so
-    /// another line of the key is none of ours.
+    /// Which assertion of a row counts. Records of append-only kinds are asserted once, so another
+    /// line with the same key was not written by decklog.
     pub assertion: Which,
 }
 
 impl Shape {
-    /// Whether a row with this hash of a lookup is posted.
+    /// Whether a row with this hash in a lookup field is posted.
     pub(super) fn posts(&self, field: usize, hash: u32) -> bool {
         hash != 0 || (self.posts_absent && field == 0)
     }
 
-    /// Whether rows of this state are listed.
+    /// Whether rows with this state are listed.
     pub(super) fn lists(&self, state: Op) -> bool {
         match self.states {
             States::None => false,
@@ -70,12 +70,12 @@ impl Shape {
         }
     }
 
-    /// Whether anything is in the order of numbers.
+    /// Whether anything is ordered by number.
     pub(super) fn has_numbers(&self) -> bool {
         [self.order, self.lookup_order].contains(&Place::Number)
     }
 
-    /// What most kinds keep.
+    /// The layout that most kinds share.
     fn plain(kind: Kind) -> Shape {
         Shape {
             width: kind.lookups_len(),
@@ -141,8 +141,8 @@ impl Shape {
                 assertion: Which::First,
                 ..numbered
             },
-            // Update. Another task under the same id, of a log whose files were put among these,
-            // must not put what is done back into the queue.
+            // Update id. If another log's files were copied into this one, a second task with the
+            // same id must not requeue a finished task.
             Kind::Inbox => Shape {
                 posted: &[0],
                 states: States::AllBut(Op::Done),
@@ -155,15 +155,15 @@ impl Shape {
                 assertion: Which::First,
                 ..numbered
             },
-            // Task and hash, not the hash before it. The history tells of lines that would change
-            // what was recorded.
+            // Task and hash, but not the previous hash. The history reveals lines that would change
+            // a recorded thought.
             Kind::ThoughtRecords => Shape {
                 posted: &[0, 2],
                 has_history: true,
                 assertion: Which::First,
                 ..numbered
             },
-            // Rollups by their time, which is their day.
+            // Rollups are ordered by time, which is their day.
             _ => plain,
         }
     }

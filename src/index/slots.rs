@@ -1,22 +1,23 @@
-//! A hash table from 32-bit tags to 32-bit values: an array with gaps, in the order of the tags.
-//! A tag's place follows from the tag alone, so that the table grows, is built in bulk and is
-//! written to a file in one pass, without a look at what the values stand for.
+//! A hash table from 32-bit tags to 32-bit values: an array with gaps, sorted by tag. The slot of a
+//! tag depends on the tag alone, so the table can be grown, built in bulk and written to a file in
+//! one pass, without access to the data that the values refer to.
 
 use super::bytes::{In, Out};
 
-/// No slot is in use with this value.
+/// An empty slot. No used slot has this value.
 const EMPTY: u64 = u64::MAX;
 
-/// Slots in use out of [`FULL_OF`], at which the table grows.
+/// The table grows when this many slots out of [`FULL_OF`] are used.
 const FULL: usize = 13;
 const FULL_OF: usize = 16;
 
-/// Values must be less than `u32::MAX`. Several may have one tag.
+/// Values must be less than `u32::MAX`. A tag may occur several times.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
-    /// Tag and value, the tags in order. What has no room at the end goes past the places.
+    /// Tags and values, sorted by tag. Slots that overflow at the end follow after the regular
+    /// places.
     array: Vec<u64>,
-    /// How many places there are to begin at.
+    /// Number of regular places.
     places: usize,
     len: usize,
 }
@@ -33,13 +34,13 @@ fn slot_of(tag: u32, value: u32) -> u64 {
     u64::from(tag) << 32 | u64::from(value)
 }
 
-/// Where a tag's slots begin, or after those of lesser tags that reach past it.
+/// The first slot for a tag. Its slots start here, or later if those of lesser tags extend past it.
 fn place(tag: u32, places: usize) -> usize {
     ((u64::from(tag) * places as u64) >> 32) as usize
 }
 
 impl Slots {
-    /// Makes the table of these tags and values, which are in the order of their tags.
+    /// Builds the table from tags and values that are sorted by tag.
     pub(super) fn from_sorted(len: usize, sorted: impl Iterator<Item = (u32, u32)>) -> Slots {
         let mut slots = Slots::with_room_for(len + len / 16);
         let mut next = 0;
@@ -64,7 +65,7 @@ impl Slots {
         }
     }
 
-    /// Puts a slot after all others, at `next` or later; returns what comes after it.
+    /// Appends a slot at `next` or later; returns the index after it.
     fn lay(&mut self, next: usize, slot: u64) -> usize {
         let at = place(tag_of(slot), self.places).max(next);
         match self.array.get_mut(at) {
@@ -75,7 +76,7 @@ impl Slots {
         at + 1
     }
 
-    /// Where the first slot is that has this tag and passes, or where it would be.
+    /// The index of the first slot with this tag that passes, or else where it would be inserted.
     fn seek(&self, tag: u32, passes: impl Fn(u32) -> bool) -> Result<usize, usize> {
         let mut at = place(tag, self.places);
         while let Some(slot) = self.array.get(at).filter(|slot| **slot != EMPTY) {
@@ -120,13 +121,13 @@ impl Slots {
         *self = grown;
     }
 
-    /// Leaves only values that pass.
+    /// Keeps only values that pass.
     pub(super) fn retain(&mut self, passes: impl Fn(u32) -> bool) {
         let left = || self.iter().filter(|(_, value)| passes(*value));
         *self = Slots::from_sorted(left().count(), left());
     }
 
-    /// Removes the values of these tags, each of which has one. They are in order.
+    /// Removes the values of these sorted tags. Each tag must have exactly one value.
     pub(super) fn remove_all(&mut self, tags: &[u32]) {
         let mut tags = tags.iter().peekable();
         let left = self.iter().filter(|(tag, _)| {
@@ -141,12 +142,12 @@ impl Slots {
         self.array.iter().copied().filter(|slot| *slot != EMPTY)
     }
 
-    /// Tags and values, in the order of the tags.
+    /// All tags and values, sorted by tag.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
         self.used().map(|slot| (tag_of(slot), value_of(slot)))
     }
 
-    /// Puts another value in the place of the first one of this tag.
+    /// Replaces the first value of this tag.
     pub(super) fn replace(&mut self, tag: u32, value: u32) {
         if let Ok(at) = self.seek(tag, |_| true) {
             self.array[at] = slot_of(tag, value);
@@ -158,7 +159,8 @@ impl Slots {
         let Ok(mut at) = self.seek(tag, |_| true) else {
             return;
         };
-        // What follows moves up, up to a slot that is where it begins.
+        // Shift the following slots back by one, up to a slot that is empty or already in its own
+        // place.
         while let Some(next) = self.array.get(at + 1).copied() {
             if next == EMPTY || place(tag_of(next), self.places) > at {
                 break;
@@ -180,7 +182,7 @@ impl Slots {
     }
 }
 
-/// Slots in a dump.
+/// The slots in a dump.
 pub(super) struct LaidSlots<'a>(&'a [[u8; 8]]);
 
 impl<'a> LaidSlots<'a> {
@@ -189,7 +191,7 @@ impl<'a> LaidSlots<'a> {
         from.items(count).map(LaidSlots)
     }
 
-    /// The table, if all values are right.
+    /// Restores the table, if all values are valid.
     pub(super) fn load(&self, is_right: impl Fn(u32) -> bool) -> Option<Slots> {
         let mut slots = Slots::with_room_for(self.0.len() + self.0.len() / 16);
         let (mut next, mut last) = (0, 0);
@@ -211,7 +213,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// Many that meet, some at either end.
+    /// Many colliding tags, some of them at either end of the range.
     fn tag() -> impl Strategy<Value = u32> {
         prop_oneof![
             0..8u32,

@@ -1,4 +1,4 @@
-//! The rows of one kind: one row a key, found by the key's hash and through lists.
+//! The rows of one kind, one per key, found by key hash or through lists.
 
 use std::collections::HashMap;
 
@@ -13,18 +13,18 @@ use super::walk::Walk;
 use crate::line::Op;
 use crate::record::{Kind, NUMBER_MAX};
 
-/// Which list of a table to walk.
+/// The list of a table to walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Select {
-    /// All rows that stand.
+    /// All live rows.
     All,
-    /// Those whose lookup field, by its place in [`Entry::lookups`], has this hash.
+    /// Rows whose lookup field, an index into [`Entry::lookups`], has this hash.
     Lookup(usize, u32),
-    /// Those that stand at this op.
+    /// Live rows with this state.
     State(Op),
 }
 
-/// Some bytes of a segment.
+/// A range of bytes in a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub segment: u32,
@@ -32,28 +32,29 @@ pub(crate) struct Extent {
     pub end: u32,
 }
 
-/// Lines further apart than this are not near each other.
+/// Lines that are further apart than this are not read together.
 const NEAR_BYTES: u32 = 16 << 10;
-/// A line whose end is not known is taken to be so long.
+/// Assumed length of a line whose end is unknown.
 const LINE_BYTES: u32 = 1 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(super) rows: Rows,
     pub(super) number_max: i64,
-    /// By [`tag_of`].
+    /// Rows by [`tag_of`] their key hash.
     pub(super) by_key: Slots,
-    /// Every row that stands.
+    /// All live rows.
     pub(super) all: List,
     /// In the order of [`Shape::posted`].
     pub(super) by_lookup: Vec<Groups>,
-    /// Of the rows that stand, those in states that are listed.
+    /// The live rows in each state that is listed.
     pub(super) by_state: Vec<(Op, List)>,
-    /// The assertions and retractions of a row that has more than one, in order. Few have.
+    /// The assertions and retractions, in order, of rows that have more than one. Few do.
     pub(super) history: HashMap<RowId, Vec<Loc>>,
 }
 
-/// Keys that share these bits of their hash differ in the rest, which the row has.
+/// The part of a key hash that is used as tag. Keys with the same tag differ in the rest of the
+/// hash, which the row has.
 pub(super) fn tag_of(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
@@ -77,14 +78,14 @@ impl Table {
         self.rows.get(id)
     }
 
-    /// The rows whose key may be the one with this hash; the line tells.
+    /// The row whose key may be the one with this hash; its line confirms it.
     pub(crate) fn find(&self, key: KeyHash) -> Option<RowId> {
         let is_it = |id| self.rows.get(RowId(id)).is_some_and(|row| row.key() == key);
         self.by_key.find(tag_of(key.hash), is_it).map(RowId)
     }
 
-    /// Where the lines of a row that stand near each other stand, and about where they end: mostly
-    /// where the next row begins.
+    /// The range of bytes that the lines of a row occupy, if they are near each other. The end is
+    /// approximate: usually the start of the next row.
     #[inline]
     pub(crate) fn extent(&self, id: RowId) -> Option<Extent> {
         let row = self.rows.get(id).filter(|row| row.asserted.is_some())?;
@@ -105,25 +106,25 @@ impl Table {
         })
     }
 
-    /// The row with this sequence number, or the first one after it, of a kind whose first
-    /// assertions stand: rows of others are in no order.
+    /// The row with this sequence number, or else the next one. Only for kinds whose first
+    /// assertion counts: rows of other kinds are not sorted by sequence number.
     pub(crate) fn row_from_seq(&self, seq: u64) -> RowId {
         self.rows.first_from_seq(seq)
     }
 
-    /// How many rows stand.
+    /// Number of live rows.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Has the greatest number be at least this one, if it is one to number on from.
+    /// Raises the greatest number to at least this one, if numbering may continue from it.
     pub(super) fn raise(&mut self, number: i64) {
         if number <= NUMBER_MAX {
             self.number_max = self.number_max.max(number);
         }
     }
 
-    /// The greatest number of any row that is numbered on from, at least 0.
+    /// The greatest number of any row from which numbering may continue, at least 0.
     pub(crate) fn number_max(&self) -> i64 {
         self.number_max
     }
@@ -138,7 +139,7 @@ impl Table {
         self.history.keys().copied()
     }
 
-    /// Where a row stands in a list.
+    /// The position of a row in a list.
     pub(crate) fn place(&self, select: Select, id: RowId) -> Option<Position> {
         let order = match select {
             Select::Lookup(..) => self.rows.shape.lookup_order,
@@ -148,23 +149,23 @@ impl Table {
         Some(self.rows.position(order, id))
     }
 
-    /// Whether a lookup field of a row, by its place in [`Entry::lookups`], has this hash.
+    /// Whether a row has this hash in a lookup field. `field` is an index into [`Entry::lookups`].
     pub(crate) fn has_lookup(&self, id: RowId, field: usize, hash: u32) -> bool {
         self.rows.has_lookup(id, field, hash)
     }
 
-    /// Whether a lookup field of a row has this hash, of which the second is the other half.
+    /// Whether a row has this hash, with both halves, in a lookup field.
     pub(crate) fn has_value(&self, id: RowId, field: usize, (hash, check): (u32, u32)) -> bool {
         self.has_lookup(id, field, hash) && self.rows.check(id, field) == check
     }
 
-    /// The hash of a lookup field of a row, and its other half; `None` if the row has no such field.
+    /// Both halves of the hash of a row's lookup field; `None` if the row has no such field.
     pub(crate) fn value(&self, id: RowId, field: usize) -> Option<(u32, u32)> {
         let value = (self.rows.lookup(id, field), self.rows.check(id, field));
         Some(value).filter(|(hash, _)| *hash != 0)
     }
 
-    /// Whether all rows of a walk have the same value, as far as the whole hash tells.
+    /// Whether all rows of a walk have the same value, as far as the full hash shows.
     pub(crate) fn is_of_one(&self, select: Select) -> bool {
         match select {
             Select::Lookup(field, hash) => {
@@ -175,14 +176,14 @@ impl Table {
         }
     }
 
-    /// The hash of a lookup field of a row, by its place in [`Entry::lookups`].
+    /// The hash of a row's lookup field. `field` is an index into [`Entry::lookups`].
     #[cfg(feature = "mcp")]
     pub(crate) fn lookup(&self, id: RowId, field: usize) -> Option<u32> {
         self.rows.get(id)?;
         Some(self.rows.lookup(id, field))
     }
 
-    /// Rows that stand, in the list's order, from one position (included) to another (not).
+    /// The live rows in the range `from..to`, in the order of the list.
     pub(crate) fn walk(&self, select: Select, from: Position, to: Position) -> Walk<'_> {
         let shape = &self.rows.shape;
         let order = shape.order;
@@ -215,10 +216,10 @@ impl Table {
         self.by_lookup.get(place?)
     }
 
-    /// Takes a line in; whether it is the first of its key.
+    /// Adds a line. Returns whether it is the first of its key.
     pub(super) fn apply(&mut self, entry: &Entry) -> bool {
         let known = self.find(entry.key);
-        // An outcome moves the row in no list but that of its state.
+        // A step moves the row only between the lists of states.
         let moves = known.is_none() || effect(entry) != Effect::Step;
         if let Some(id) = known {
             self.post(id, moves, false);
@@ -231,8 +232,8 @@ impl Table {
         known.is_none()
     }
 
-    /// Takes a line of a row in, of a new one if it is not known, but for all that the row is
-    /// found by.
+    /// Applies a line to its row, or to a new row if the key is unknown, without updating the key
+    /// table and the lists.
     pub(super) fn apply_unlisted(&mut self, known: Option<RowId>, entry: &Entry) -> RowId {
         self.raise(entry.number);
         let id = known.unwrap_or_else(|| self.rows.push(entry));
@@ -265,14 +266,14 @@ impl Table {
         }
         row.is_retracted = effect == Effect::Retract;
         if !row.is_retracted {
-            // A conversation stands where it began.
+            // A conversation keeps the position of its first line.
             if entry.op != Op::Updated || is_first {
                 (row.at, row.seq) = (entry.at, entry.seq);
             }
             row.asserted = entry.loc;
             if let Some(Sums::Conversation(said)) = entry.sums.as_deref() {
                 row.said = status_state(said.status);
-                // What messages said before it counts no more.
+                // A new assertion overrides what earlier messages implied.
                 row.state = row.said;
             } else if !row.done.is_some() {
                 row.state = entry.op;
@@ -282,7 +283,7 @@ impl Table {
         id
     }
 
-    /// Has a row stand at another state, given the one that its latest assertion says.
+    /// Sets a row's state, computed from the state that its latest assertion gives.
     pub(super) fn set_state(&mut self, id: RowId, state: impl FnOnce(Op) -> Op) {
         let Some(row) = self.rows.get(id).copied() else {
             return;
@@ -295,7 +296,7 @@ impl Table {
         }
     }
 
-    /// Lists all rows that stand by their states anew.
+    /// Rebuilds the lists of live rows by state.
     pub(super) fn list_states(&mut self) {
         let Table {
             rows,
@@ -319,8 +320,8 @@ impl Table {
         *by_state = lists.collect();
     }
 
-    /// Puts the row, as it is now, into the lists or takes it out of them: that of its state and,
-    /// if it `moves`, all others.
+    /// Adds a live row to the lists, in its present state, or removes it from them: the list of its
+    /// state and, if it `moves`, all others.
     fn post(&mut self, id: RowId, moves: bool, add: bool) {
         let Table {
             rows,
@@ -371,12 +372,12 @@ pub(super) fn state_list(lists: &mut Vec<(Op, List)>, state: Op) -> &mut List {
     &mut lists[place].1
 }
 
-/// What a line does to its row.
+/// The effect of a line on its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Assert,
     Retract,
-    /// An outcome, or a step of a lifecycle.
+    /// An outcome, or a step of a life cycle.
     Step,
 }
 
@@ -391,7 +392,7 @@ fn effect(entry: &Entry) -> Effect {
         | Op::Reverted
         | Op::InProgress
         | Op::Done => Effect::Step,
-        // Given back to the queue: such a line does not say what the task is.
+        // A step that returns the task to the queue: it does not have the task's content.
         Op::Queued if entry.lookups[0] == 0 => Effect::Step,
         Op::Asserted
         | Op::Requested

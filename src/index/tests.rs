@@ -1,4 +1,4 @@
-//! Lists that are kept up row by row say what a look at all rows says.
+//! Checks that incrementally maintained lists match a scan of all rows.
 
 use std::collections::HashMap;
 
@@ -58,8 +58,8 @@ fn states(kind: Kind) -> &'static [Op] {
     }
 }
 
-/// Lines as a log may have them, and more: few keys or many, few values or many, times in order
-/// or backwards or not.
+/// Lines as in a log, and unusual ones: few or many keys, few or many values, times ascending,
+/// descending or mixed.
 pub(super) fn lines(len: usize) -> impl Strategy<Value = (Kind, Vec<Entry>)> {
     let kind = prop::sample::select(Kind::ALL.to_vec());
     let shape = (kind, 1..2000u64, 1..40u32, 1..300i64, -2..3i64);
@@ -97,7 +97,7 @@ fn entry(
     op: Op,
     skewed: bool,
 ) -> Entry {
-    // Half of the lines have the same values, so that there are great groups and small ones.
+    // Half of the lines share their values, so that there are large and small groups.
     let mut lookups = lookups.map(|hash| if skewed { hash.min(1) } else { hash });
     if kind == Kind::Inbox && op != Op::Queued {
         lookups[0] = 0;
@@ -110,7 +110,7 @@ fn entry(
             offset: seq as u32,
         },
         key: KeyHash {
-            // Some keys share a tag, and some more than that.
+            // Some keys share a tag, and some share even more bits.
             hash: ((key % 97) << 32) | (key % 2),
             check: key as u32,
         },
@@ -127,7 +127,7 @@ fn sums(kind: Kind, lookups: [u32; LOOKUPS_MAX], seq: u64) -> Option<Sums> {
     match kind {
         Kind::Conversations => Some(Sums::Conversation(Said {
             status: STATUSES[seq as usize % 3],
-            // Some values share half of their hash.
+            // Some values share one half of their hash.
             checks: lookups.map(|hash| if hash == 3 { seq as u32 % 2 } else { hash }),
         })),
         Kind::Messages => Some(Sums::Message(Measured {
@@ -167,7 +167,7 @@ fn conversation_of(entry: &Entry) -> Option<KeyHash> {
     }
 }
 
-/// The rows that a walk should give, by a look at all of them.
+/// The rows that a walk should return, from a scan of all rows.
 fn expected(table: &Table, kind: Kind, select: Select, from: Position, to: Position) -> Vec<RowId> {
     let ids = (0..).map(RowId).take_while(|id| table.row(*id).is_some());
     let is_selected = |id: &RowId| {
@@ -176,7 +176,7 @@ fn expected(table: &Table, kind: Kind, select: Select, from: Position, to: Posit
             && match select {
                 Select::All => true,
                 Select::Lookup(field, 0) if !Shape::of(kind).posts(field, 0) => {
-                    // No list has the rows without a value, unless all rows are looked at.
+                    // Rows without a value are in no list; only a scan of all rows finds them.
                     !Shape::of(kind).posted.contains(&field) && table.has_lookup(*id, field, 0)
                 }
                 Select::Lookup(field, hash) => table.has_lookup(*id, field, hash),
@@ -249,7 +249,7 @@ fn rows(table: &Table) -> Vec<Row> {
         .collect()
 }
 
-/// As many segments as the lines are in.
+/// Number of segments that the lines are in.
 const SEGMENTS: u32 = 2;
 
 fn dumped(index: &Index) -> Vec<u8> {
@@ -258,7 +258,7 @@ fn dumped(index: &Index) -> Vec<u8> {
     bytes
 }
 
-/// Asks a table everything and takes lines in: it must not fail, whatever it says.
+/// Exercises all operations of a table. It may return wrong results but must not panic.
 fn use_it(index: &mut Index, kind: Kind, entries: &[Entry]) {
     for entry in entries {
         index.table(kind).find(entry.key);
@@ -309,7 +309,7 @@ proptest! {
         }
         check(one_by_one.table(kind), kind, bounds)?;
 
-        // Built at once, as much as there was, and gone on with.
+        // Build from a prefix of the lines, then apply the rest.
         let (first, rest) = entries.split_at(built.min(entries.len()));
         let mut lines = Kind::ALL.map(|_| Vec::new());
         lines[kind as usize] = first.chunks(700).map(<[Entry]>::to_vec).collect();
@@ -371,7 +371,7 @@ proptest! {
         prop_assert!(Index::load(&bytes[..cut.index(bytes.len())], SEGMENTS).is_none());
         let mut flipped = bytes.clone();
         for (place, value) in flips {
-            // Most bytes are high ones, and most numbers low.
+            // Target the high bytes: most numbers are small.
             let place = place.index(bytes.len());
             flipped[if aligned { place / 4 * 4 } else { place }] = value;
         }
@@ -385,7 +385,7 @@ proptest! {
     }
 }
 
-/// What happens to conversations, as lines tell it.
+/// What happens to a conversation in a test.
 #[derive(Debug, Clone, Copy)]
 enum Told {
     /// A line of the conversation itself.
@@ -462,7 +462,7 @@ fn told_entry(seq: u64, conversation: u32, told: Told) -> (Kind, Entry) {
     }
 }
 
-/// The state of each conversation, by a look at all that was told of it.
+/// The expected state of a conversation, computed from all of its events.
 fn status_of(conversation: u32, told: &[(u32, Told)], are_messages_gone: bool) -> Option<Op> {
     let of_it = told.iter().filter(|(of, _)| *of == conversation);
     let (mut own, mut state) = (None, None);
@@ -478,7 +478,7 @@ fn status_of(conversation: u32, told: &[(u32, Told)], are_messages_gone: bool) -
                 is_answer,
                 sequence,
             } => {
-                // One that is recorded late says nothing of how the conversation stands.
+                // A message that is recorded late does not change the status.
                 if !(*is_error || *is_answer) || *sequence < said_at {
                     continue;
                 }
@@ -511,8 +511,8 @@ fn check_statuses(index: &Index, told: &[(u32, Told)], gone: &[u32]) -> Result<(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// A conversation is listed by what it said last and what its messages said since, whether
-    /// lines came one by one, all at once, from a dump, or went.
+    /// A conversation is listed by its own last line and the messages since, whether lines were
+    /// applied one by one, built at once, loaded from a dump, or removed.
     #[test]
     fn conversations_stand_where_lines_say(
         told in prop::collection::vec(told(), 0..400),
@@ -550,7 +550,7 @@ proptest! {
     }
 }
 
-/// What a table says of a key, and of where its lines stand.
+/// What a table knows of a key, including the locations of its lines.
 fn said(table: &Table, entry: &Entry) -> Option<(Loc, Loc, Op, bool, Vec<Loc>)> {
     let id = table.find(entry.key)?;
     let row = table.row(id)?;
@@ -558,7 +558,7 @@ fn said(table: &Table, entry: &Entry) -> Option<(Loc, Loc, Op, bool, Vec<Loc>)> 
     Some((row.asserted, row.done, row.state, row.is_retracted, history))
 }
 
-/// Where the rows of a walk stand, which tells them.
+/// The positions and locations of the rows of a walk.
 fn walked(table: &Table, select: Select) -> Vec<((i64, u64), Loc)> {
     let place = |id| table.place(select, id).map(|place| (place.at, place.seq));
     let rows = table.walk(select, Position::FIRST, Position::END);
@@ -572,8 +572,8 @@ fn walked(table: &Table, select: Select) -> Vec<((i64, u64), Loc)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Of lines that were taken away, whole keys and what was superseded, an index knows no more
-    /// than one that is built of those that are left.
+    /// After lines are removed, both whole keys and superseded versions, the index equals one that
+    /// is built from the remaining lines.
     #[test]
     fn lines_that_move_or_go_leave_what_is_left(
         (kind, mut entries) in lines(2000),
@@ -584,7 +584,7 @@ proptest! {
             Some(key) => gone.contains(&key.hash),
             None => gone.contains(&(u64::from(entry.key.check) % 40)),
         };
-        // A message has one conversation.
+        // A message belongs to one conversation.
         let mut known = std::collections::HashSet::new();
         entries.retain(|entry| kind != Kind::Messages || known.insert(entry.key));
         let mut index = Index::new();
@@ -639,11 +639,11 @@ proptest! {
             prop_assert_eq!(&walked(table, select), &rows, "{:?}", select);
             prop_assert_eq!(&walked(loaded.table(kind), select), &rows, "{:?}", select);
         }
-        // What is gone takes no room that grows, and none in a file.
+        // The number of dead rows is bounded, in memory and in a dump.
         prop_assert!(table.spare_rows() <= table.by_key.len().max(3));
         let kept = loaded.table(kind);
         prop_assert!(kept.spare_rows() <= kept.rows.len() / 8);
-        // And goes on.
+        // The index can still be updated.
         for entry in &entries {
             let again = Entry { seq: entry.seq + 10_000, ..entry.clone() };
             index.apply(kind, &again);

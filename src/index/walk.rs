@@ -1,14 +1,14 @@
-//! Some rows of a table, in order.
+//! An iterator over rows of a table, in order.
 
 use super::list::Range;
 use super::rows::{Position, RowId};
 
-/// What [`walk`](super::Table::walk) gives.
+/// The result of [`walk`](super::Table::walk).
 pub(crate) enum Walk<'a> {
     /// A small group, or nothing.
     Few(std::vec::IntoIter<Position>),
     Range(Range<'a>),
-    /// Of all rows, those that pass.
+    /// All rows, filtered.
     Filtered(Box<dyn DoubleEndedIterator<Item = RowId> + 'a>),
 }
 

@@ -1,5 +1,5 @@
-//! The fast path of reading: a line in canonical form, with no member that this version does not
-//! know, to the record it holds. Where it is sure, it says what the parser would say.
+//! The fast path of reading: decodes a line in canonical form that has no unknown members. If it
+//! succeeds, the parser would give the same result.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use crate::record::{
     MessageSums, Record, Sketch, Timestamp, ToolCallDone, ToolCallReq, Validity,
 };
 
-/// The record of a canonical line; whether its checksum holds is not asked.
-#[inline] // Records are long to move.
+/// Decodes a canonical line. Does not check its checksum.
+#[inline] // Records are expensive to move.
 pub(super) fn decode(kind: Kind, line: &[u8]) -> Read<Decoded> {
     let (covered, _) = split_crc(line).ok_or(NotCanonical)?;
     let mut line = Cursor::of_texts(covered)?;
@@ -34,9 +34,9 @@ pub(super) fn decode(kind: Kind, line: &[u8]) -> Read<Decoded> {
     })
 }
 
-/// Whether what the checksum of a line covers is surely a record in canonical form, with all that
-/// the log gives, whose own time is that of its line: what [`decode`] reads has the envelope that
-/// the line has. Nothing is made of it, so a scan can ask this of every line.
+/// Whether the bytes covered by a line's checksum surely are a complete record in canonical form
+/// whose own time equals the line's. The envelope then matches what [`decode`] would read. Nothing
+/// is decoded, so a scan can check every line this way.
 #[inline]
 pub(super) fn is_sure(kind: Kind, covered: &[u8], at: i64) -> bool {
     let passed = || {
@@ -50,7 +50,7 @@ pub(super) fn is_sure(kind: Kind, covered: &[u8], at: i64) -> bool {
             (Kind::Events, _) => Event::pass(&mut line)?,
             (Kind::History, _) => HistoryEntry::pass(&mut line)?,
             (Kind::Messages, _) => ConversationMessage::pass(&mut line)?,
-            // Of the others there are few: who asks reads them.
+            // There are few lines of the other kinds; the caller decodes them.
             _ => return Err(NotCanonical),
         }
         line.line.end()
@@ -63,7 +63,7 @@ pub(super) struct LineReader<'a> {
     pub(super) line: Cursor<'a>,
     op: Op,
     at: i64,
-    /// The time of a claim, which its line repeats.
+    /// The time of a claim, which its line has twice.
     locked_at: Option<i64>,
 }
 
@@ -93,7 +93,7 @@ impl<'a> LineReader<'a> {
     }
 }
 
-/// Methods that read the value of their class by a function.
+/// Methods that read a value of their class with a function.
 macro_rules! values {
     ($($method:ident: $type:ty = $read:expr;)+) => {
         $(
@@ -198,7 +198,7 @@ impl FieldReader for LineReader<'_> {
     }
 }
 
-/// Goes past the fields of a line of the time `at`, after its op.
+/// Skips the fields of a line with the time `at`, after its op.
 struct LinePasser<'a> {
     line: Cursor<'a>,
     at: i64,

@@ -1,4 +1,4 @@
-//! What a line is: good, altered or damaged.
+//! Classifies lines: good, altered, void or damaged.
 
 use memchr::memmem;
 
@@ -9,28 +9,28 @@ use super::envelope::{self, Envelope};
 use super::{LINE_START, TAIL_LEN, TAIL_START, canonical, parse_crc, split_crc};
 use crate::record::Kind;
 
-/// A line as found.
+/// A classified line.
 #[derive(Debug)]
 pub(crate) enum Line<'a> {
-    /// Its checksum holds, and it holds a record with this envelope.
+    /// The checksum is right, and the line holds a record with this envelope.
     Good(Envelope<'a>),
-    /// A JSON object whose checksum is wrong or missing, as someone rewrote it, or whose fields
-    /// do not stand where the envelope is read. It still counts if it reads as a record.
+    /// A JSON object whose checksum is wrong or missing, so it was edited, or whose fields are not
+    /// where the envelope has them. It is still used if it decodes as a record.
     Altered(Result<Decoded, String>),
-    /// Its checksum holds, but it holds no record, for this reason.
+    /// The checksum is right, but the line holds no record, for this reason.
     Void(String),
-    /// No JSON object. The ranges in it that are whole good lines, glued to each other or to
-    /// filler, still count.
+    /// Not a JSON object. The ranges in it that are whole good lines, joined to each other or to
+    /// filler, are still used.
     Damaged(Vec<(usize, usize)>),
 }
 
-/// What the checksum of a line covers, if it holds.
+/// The bytes that a line's checksum covers, if the checksum is right.
 fn covered(line: &[u8]) -> Option<&[u8]> {
     let (covered, crc) = split_crc(line)?;
     (crc32fast::hash(covered) == crc).then_some(covered)
 }
 
-/// The envelope of a good line, given without its LF: by this, every line is judged that is read.
+/// The envelope of a good line, given without its LF. Every line that is read is judged by this.
 pub(crate) fn good(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
     let covered = covered(line)?;
     let envelope = envelope::parse(kind, covered)?;
@@ -38,7 +38,7 @@ pub(crate) fn good(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
     is_good.then_some(envelope)
 }
 
-/// Whether a line holds a record that has this envelope.
+/// Whether a line holds a record with this envelope.
 #[cold]
 fn holds(kind: Kind, line: &[u8], envelope: &Envelope<'_>) -> bool {
     decode_logged(kind, line).is_ok_and(|decoded| {
@@ -51,8 +51,8 @@ pub(crate) fn envelope_of_own(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
     envelope::parse(kind, covered(line)?)
 }
 
-/// The record of a good line, as the JSON object that the line is but for what says of the line
-/// itself; `None` if it is not surely that.
+/// The record of a good line as a JSON object, which is the line without its envelope; `None` if
+/// that is not certain.
 #[cfg(feature = "http")]
 pub(crate) fn object_of(kind: Kind, line: &[u8]) -> Option<String> {
     let covered = covered(line)?;
@@ -82,19 +82,19 @@ pub(crate) fn classify(kind: Kind, line: &[u8]) -> Line<'_> {
     }
 }
 
-/// Whether a line, given without its LF, has the checksum that it states.
+/// Whether a line, given without its LF, has the right checksum.
 pub(crate) fn is_intact(line: &[u8]) -> bool {
     covered(line).is_some()
 }
 
-/// The whole good lines that stand in a damaged one: from its start, with nothing between them
-/// but filler or the one byte that used to be the LF. Deeper ones are not looked for: what an
-/// agent wrote may itself hold lines of a log.
+/// The whole good lines within a damaged one: from its start, with nothing between them but filler
+/// or the one byte that replaced the LF. Nested lines are not searched for, because an agent's text
+/// may itself contain lines of a log.
 fn glued_pieces(kind: Kind, line: &[u8]) -> Vec<(usize, usize)> {
     let mut pieces = Vec::new();
     let mut pos = skip_filler(line, 0);
     while let Some(len) = piece_at(&line[pos..]) {
-        // What has its checksum may still be no line of this kind.
+        // A piece with a right checksum may still not be a line of this kind.
         if good(kind, &line[pos..pos + len]).is_some() {
             pieces.push((pos, len));
         }
@@ -129,7 +129,7 @@ fn skip_filler(line: &[u8], from: usize) -> usize {
     }
 }
 
-/// The length of the good line that `bytes` start with, whatever follows it.
+/// The length of the intact line at the start of `bytes`, whatever follows it.
 pub(crate) fn piece_at(bytes: &[u8]) -> Option<usize> {
     if !bytes.starts_with(LINE_START.as_bytes()) {
         return None;

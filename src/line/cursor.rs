@@ -1,4 +1,4 @@
-//! Reads a canonical line from its start, member by member, without parsing JSON in general.
+//! Reads a canonical line from its start, member by member, without general JSON parsing.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -12,17 +12,18 @@ use crate::record::{
     is_scalar, payload_of_string, plain_len,
 };
 
-/// What stands there is not as decklog writes it, or not surely so: the parser has to tell.
+/// The input is not, or not certainly, in the form that decklog writes. The caller falls back to
+/// the parser.
 #[derive(Debug)]
 pub(crate) struct NotCanonical;
 
 pub(crate) type Read<T> = Result<T, NotCanonical>;
 
-/// What is left of a line.
+/// The rest of a line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
-    /// All of the line, if it was checked to be UTF-8, to take texts from; else empty.
+    /// The whole line, if it was checked to be UTF-8, as the source of strings; else empty.
     checked: &'a str,
 }
 
@@ -31,7 +32,8 @@ impl<'a> Cursor<'a> {
         Cursor { rest, checked: "" }
     }
 
-    /// For a line whose texts are to be read: checking it once is less than to check each of them.
+    /// For a line whose strings are to be read: one UTF-8 check of the line costs less than one per
+    /// string.
     pub(super) fn of_texts(line: &'a [u8]) -> Read<Cursor<'a>> {
         let checked = std::str::from_utf8(line).map_err(|_| NotCanonical)?;
         Ok(Cursor {
@@ -50,7 +52,7 @@ impl<'a> Cursor<'a> {
         self.checked.get(start..start + len).ok_or(NotCanonical)
     }
 
-    /// Goes past `text` if it stands here.
+    /// Skips `text` if it comes next.
     #[inline(always)]
     #[allow(clippy::inline_always)] // Most callers give a constant, which is then compared inline.
     pub(super) fn skip(&mut self, text: &str) -> bool {
@@ -59,7 +61,7 @@ impl<'a> Cursor<'a> {
         after.is_some()
     }
 
-    /// Whether `text` stands here.
+    /// Whether `text` comes next.
     #[inline(always)]
     #[allow(clippy::inline_always)]
     pub(super) fn is_at(&self, text: &str) -> bool {
@@ -76,7 +78,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// What comes next, up to the end.
+    /// The bytes up to the end of the line.
     #[cfg(feature = "http")]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
@@ -97,11 +99,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// As [`head`](Self::head), for who needs but the last of the three.
+    /// As [`head`](Self::head), but returns only the last of the three.
     #[inline(always)]
     #[allow(clippy::inline_always)]
     pub(super) fn op(&mut self, kind: Kind) -> Read<Op> {
-        // Any number of so many digits is one of 64 bits, in the second case with a sign.
+        // Any number with this many digits fits 64 bits; `at` may also have a sign.
         const SEQ_DIGITS_MAX: usize = 19;
         const AT_DIGITS_MAX: usize = 18;
         self.expect(LINE_START)?;
@@ -113,7 +115,7 @@ impl<'a> Cursor<'a> {
         kind.op_of_bytes(self.plain()?).ok_or(NotCanonical)
     }
 
-    /// Goes past a number of at least 0, or 1, in its shortest form.
+    /// Skips a number in its shortest form that is at least `least`, which is 0 or 1.
     #[inline(always)]
     #[allow(clippy::inline_always)]
     fn skip_digits(&mut self, least: i64, len_max: usize) -> Read<()> {
@@ -128,7 +130,7 @@ impl<'a> Cursor<'a> {
         if is_right { Ok(()) } else { Err(NotCanonical) }
     }
 
-    /// The value of the member that must follow.
+    /// The value of a required member.
     #[inline(always)]
     #[allow(clippy::inline_always)]
     pub(super) fn need<T>(
@@ -140,7 +142,7 @@ impl<'a> Cursor<'a> {
         value(self)
     }
 
-    /// The value of a member that may follow.
+    /// The value of an optional member.
     #[inline(always)]
     #[allow(clippy::inline_always)]
     pub(super) fn may<T>(
@@ -171,7 +173,7 @@ impl<'a> Cursor<'a> {
         Ok(text)
     }
 
-    /// A string or an integer, as it stands in the line.
+    /// A string or an integer, in its form in the line.
     pub(super) fn value(&mut self) -> Read<Value<'a>> {
         if self.rest.first() != Some(&b'"') {
             let start = self.rest;
@@ -179,7 +181,7 @@ impl<'a> Cursor<'a> {
             let len = start.len() - self.rest.len();
             return Ok(Value::Text(start.get(..len).ok_or(NotCanonical)?));
         }
-        // Most are UUIDs and names.
+        // Most values are UUIDs and names.
         if let Some((quoted, after)) = self.rest.split_first_chunk::<38>()
             && let [b'"', id @ .., b'"'] = quoted
             && is_plain_id(id)
@@ -204,14 +206,14 @@ impl<'a> Cursor<'a> {
             self.rest = inner.rest;
             return std::str::from_utf8(text).ok().map(Cow::Borrowed);
         }
-        // An escape: leave the decoding to the parser that knows them all.
+        // A string with an escape is left to the general parser.
         let mut values = serde_json::Deserializer::from_slice(self.rest).into_iter::<String>();
         let value = values.next()?.ok()?;
         self.rest = self.rest.get(values.byte_offset()..)?;
         Some(Cow::Owned(value))
     }
 
-    /// The next member, if its value is a string, a number or a word.
+    /// The next member, if its value is a string, a number or a literal.
     pub(super) fn scalar(&mut self) -> Option<(&'a [u8], &'a [u8])> {
         let mut ahead = Cursor::new(self.rest.strip_prefix(b",\"")?);
         let name = ahead.plain().ok()?;
@@ -236,7 +238,8 @@ impl<'a> Cursor<'a> {
         Some((name, value))
     }
 
-    // Inline, as what is returned through memory in two halves is slow to read as one.
+    // Inlined, because a result that is returned through memory in two halves is slow to load as
+    // one.
     #[inline(always)]
     #[allow(clippy::inline_always)]
     pub(super) fn need_uuid(&mut self, member: &'static str) -> Read<Uuid> {
@@ -273,7 +276,7 @@ impl<'a> Cursor<'a> {
         Ok(text)
     }
 
-    /// A text of a type that has few.
+    /// A string that is one of a few words.
     pub(super) fn word<T: FromStr>(&mut self) -> Read<T> {
         self.expect("\"")?;
         let start = self.rest;
@@ -296,7 +299,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The text that a payload stands for.
+    /// The text of a payload.
     pub(super) fn payload(&mut self) -> Read<String> {
         if self.rest.first() == Some(&b'"') {
             return self.text().map(payload_of_string);
@@ -307,7 +310,7 @@ impl<'a> Cursor<'a> {
             .map(str::to_owned)
     }
 
-    /// What an object or an array holds.
+    /// Parses an object or an array.
     pub(super) fn parsed<T: DeserializeOwned>(&mut self) -> Read<T> {
         let found = container(self.rest).ok_or(NotCanonical)?;
         let (json, after) = self.rest.split_at_checked(found.len).ok_or(NotCanonical)?;
@@ -315,7 +318,7 @@ impl<'a> Cursor<'a> {
         serde_json::from_slice(json).map_err(|_| NotCanonical)
     }
 
-    /// Goes past a string as decklog writes it.
+    /// Skips a string in the form that decklog writes.
     #[inline(always)]
     #[allow(clippy::inline_always)]
     pub(super) fn pass_text(&mut self) -> Read<()> {
@@ -351,7 +354,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// The length of the number, `true` or `false` that stands here.
+    /// The length of the number, `true` or `false` that comes next.
     fn scalar_len(&self) -> Read<usize> {
         let len = memchr::memchr2(b',', b'}', self.rest).ok_or(NotCanonical)?;
         let text = std::str::from_utf8(&self.rest[..len]).map_err(|_| NotCanonical)?;
@@ -362,7 +365,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes past a number, if it is this one.
+    /// Skips a number, if it equals `wanted`.
     pub(super) fn pass_integer(&mut self, wanted: i64) -> Read<()> {
         if self.integer()? == wanted {
             Ok(())
@@ -371,7 +374,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes past an id that the log gave.
+    /// Skips an id that the store assigned.
     pub(super) fn pass_id(&mut self) -> Read<()> {
         if self.integer()? == 0 {
             Err(NotCanonical)
@@ -380,7 +383,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes past an RFC 3339 text, if it is of this instant.
+    /// Skips an RFC 3339 string, if it is the instant `wanted`.
     pub(super) fn pass_instant(&mut self, wanted: i64) -> Read<()> {
         let mut ahead = *self;
         ahead.expect("\"")?;
@@ -413,7 +416,7 @@ impl<'a> Cursor<'a> {
         serde_json::from_slice(number).map_err(|_| NotCanonical)
     }
 
-    /// A number, written in its shortest form.
+    /// A number in its shortest form.
     pub(super) fn integer(&mut self) -> Read<i64> {
         let is_negative = self.skip("-");
         let magnitude = self.digits()?;
@@ -431,7 +434,7 @@ impl<'a> Cursor<'a> {
         const DIGITS_THAT_FIT: usize = 19;
         let start = self.rest;
         let (mut value, mut len) = (0, 0);
-        // The last digits of a line are few.
+        // Whole words first; the last digits of a line may not fill one.
         while let Some(word) = start.get(len..).and_then(<[u8]>::first_chunk) {
             let (part, count) = leading_digits(u64::from_le_bytes(*word));
             if len + count > DIGITS_THAT_FIT {
@@ -453,7 +456,7 @@ impl<'a> Cursor<'a> {
         self.past_digits(value, len)
     }
 
-    /// The value of so many digits, if there are no more than it takes.
+    /// Skips `len` digits and returns `value`, if the number is in its shortest form.
     fn past_digits(&mut self, value: u64, len: usize) -> Read<u64> {
         let is_shortest = len == 1 || (len > 1 && self.rest.first() != Some(&b'0'));
         self.rest = self.rest.get(len..).ok_or(NotCanonical)?;
@@ -477,7 +480,7 @@ const TENS: [u64; 9] = [
     100_000_000,
 ];
 
-/// How many digits are in front, as far as they stand in whole words.
+/// The number of leading digits, as far as they are within whole words.
 #[inline(always)]
 #[allow(clippy::inline_always)]
 fn digits_len(bytes: &[u8]) -> usize {
@@ -492,23 +495,24 @@ fn digits_len(bytes: &[u8]) -> usize {
     len
 }
 
-/// Has a bit in the high half of the first byte that is no digit. Those of later bytes may be set
-/// wrongly.
+/// Sets a bit in the high half of the first byte that is not a digit. Bits of later bytes may be
+/// set wrongly.
 fn past_digits(word: u64) -> u64 {
-    // A byte that is no digit is past 9 now, and shows in its high half or by the sum of 6.
+    // After the XOR, a byte that is not a digit is greater than 9: its high half is not 0, or
+    // becomes so when 6 is added.
     let digits = word ^ ZEROS;
     (digits | digits.wrapping_add(0x0606_0606_0606_0606)) & 0xF0F0_F0F0_F0F0_F0F0
 }
 
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// The number that the digits at the start of eight bytes stand for, and how many they are.
+/// The value and the number of the digits at the start of eight bytes.
 fn leading_digits(word: u64) -> (u64, usize) {
     let count = past_digits(word).trailing_zeros() / 8;
     let digits = word ^ ZEROS;
-    // Zeros in front of the digits. Without any digit nothing is left.
+    // Shift in zeros before the digits. Without any digits the result is 0.
     let digits = digits.checked_shl(64 - 8 * count).unwrap_or(0);
-    // Adds up pairs, then pairs of pairs.
+    // Add up pairs, then pairs of pairs.
     let pairs = (digits * 10 + (digits >> 8)) & 0x00FF_00FF_00FF_00FF;
     let quads = (pairs * 100 + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
     (
@@ -535,13 +539,13 @@ fn uuid(text: &[u8; 36]) -> Option<Uuid> {
     Some(Uuid::from_bytes(bytes.to_le_bytes()))
 }
 
-/// The four bytes that eight lower-case hex digits stand for, the first being the lowest.
+/// The four bytes that eight lower-case hex digits encode, the first one lowest.
 #[inline(always)]
 #[allow(clippy::inline_always)]
 pub(super) fn eight_hex_digits(digits: u64) -> Option<u64> {
     const EACH: u64 = u64::MAX / 0xFF;
     let letters = digits >> 6 & EACH;
-    // At most 15 + 9, so nothing is carried from one to the next.
+    // Each sum is at most 15 + 9, so there is no carry between bytes.
     let nibbles = (digits & (EACH * 0x0F)) + letters * 9;
     let past_nine = (nibbles + EACH * 6) >> 4 & EACH;
     let spelled = nibbles + EACH * u64::from(b'0') + past_nine * u64::from(b'a' - b'9' - 1);

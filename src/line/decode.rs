@@ -1,4 +1,4 @@
-//! A whole line, in any field order, to the record it holds: the slow path of reading.
+//! Decodes a whole line with its fields in any order: the slow path of reading.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,10 +19,10 @@ use crate::record::{
     Sketch, Timestamp, Validity, from_json,
 };
 
-/// A line's record, with what the record itself does not say.
+/// A decoded line.
 #[derive(Debug)]
 pub(crate) struct Decoded {
-    /// Absent in a rewritten line that lost it, and in input.
+    /// Absent in an edited line that lost it, and in input.
     pub seq: Option<u64>,
     pub op: Op,
     pub record: Record,
@@ -37,12 +37,12 @@ impl Decoded {
 /// Why a line does not hold a record.
 #[derive(Debug)]
 pub(crate) struct Reason {
-    /// It is a JSON object all the same.
+    /// Whether the line is a JSON object.
     pub is_object: bool,
     pub text: String,
 }
 
-/// Reads the record that a line of `kind` holds.
+/// Decodes the record in a line of `kind`.
 pub(crate) fn decode(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
     match canonical::decode(kind, line) {
         Ok(decoded) => Ok(decoded),
@@ -50,7 +50,7 @@ pub(crate) fn decode(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
     }
 }
 
-/// As [`decode`], by parsing all of it.
+/// As [`decode`], but always with the general parser.
 pub(super) fn decode_any(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
     parsed(kind, line).map_err(|text| Reason {
         is_object: line.trim_ascii_start().starts_with(b"{")
@@ -75,7 +75,7 @@ fn parsed(kind: Kind, line: &[u8]) -> Result<Decoded, String> {
     let has_head = !kind.is_timed_by_line() && Cursor::new(line).head(kind).is_ok();
     members.check_given_once(has_head)?;
     let seq = members.member("seq").map(json::<Option<u64>>).transpose()?;
-    // Numbers begin at 1: who claims 0 has none.
+    // Sequence numbers begin at 1; 0 counts as none.
     let seq = seq.flatten().filter(|seq| *seq > 0);
     if kind.is_timed_by_line() {
         let at = members.member("at").map(json::<Option<i64>>).transpose()?;
@@ -89,7 +89,7 @@ fn parsed(kind: Kind, line: &[u8]) -> Result<Decoded, String> {
         Some(word) => kind
             .op(&word)
             .ok_or_else(|| format!("unknown op {word:?}"))?,
-        // A call without it may as well be an outcome.
+        // Without `op`, a tool call could as well be an outcome.
         None if kind == Kind::ToolCalls => return Err("missing field `op`".to_owned()),
         None => kind.ops().first().copied().unwrap_or(Op::Asserted),
     };
@@ -105,7 +105,7 @@ fn parsed(kind: Kind, line: &[u8]) -> Result<Decoded, String> {
         return Err("missing field `update_id`".to_owned());
     }
     let op = match record {
-        // What is not valid is retracted.
+        // A record that is not valid is a retraction.
         Record::Turn(_) | Record::CallRequested(_) | Record::Proposal(_) => op_of(&record),
         _ => op,
     };
@@ -113,8 +113,8 @@ fn parsed(kind: Kind, line: &[u8]) -> Result<Decoded, String> {
 }
 
 impl Record {
-    /// Reads the record of a line. `is_task` says whether one of the inbox is a task that is
-    /// queued for the first time.
+    /// Reads the record of a line. `is_task`: for the inbox, whether it is a task that is queued
+    /// for the first time.
     #[inline]
     pub(super) fn read<R: FieldReader>(
         kind: Kind,
@@ -151,13 +151,13 @@ fn proposal_step<R: FieldReader>(from: &mut R) -> Result<ProposalStep, R::Error>
     }))
 }
 
-/// Reads the fields of a line that is parsed, in any order.
+/// Reads the fields of a parsed line, in any order.
 pub(super) struct MembersReader<'a> {
     members: Vec<(&'a str, &'a str)>,
     kind: Kind,
     op: Op,
     at: Option<i64>,
-    /// The time of a claim, which its line repeats.
+    /// The time of a claim, which its line has twice.
     locked_at: Option<i64>,
 }
 
@@ -170,7 +170,7 @@ fn missing(name: &str) -> String {
 }
 
 impl<'a> MembersReader<'a> {
-    /// Of a record that is given, at a time.
+    /// For a record from a client, with its time.
     pub(super) fn of_given(members: Vec<(&'a str, &'a str)>, kind: Kind, op: Op, at: i64) -> Self {
         MembersReader {
             members,
@@ -186,8 +186,8 @@ impl<'a> MembersReader<'a> {
         found.next().map(|(_, value)| *value)
     }
 
-    /// Of a field that is there twice, it is not known which value holds. The fields of the
-    /// envelope are not asked where they were read where they belong.
+    /// If a field occurs twice, it is unclear which value holds. The fields of the envelope are not
+    /// checked if they were read at their canonical place.
     fn check_given_once(&self, has_head: bool) -> Result<(), String> {
         for (place, (name, _)) in self.members.iter().enumerate() {
             let is_known = match *name {
@@ -203,7 +203,7 @@ impl<'a> MembersReader<'a> {
         Ok(())
     }
 
-    /// Also the fields that lines of other ops have hold what they should.
+    /// Checks fields that belong to other ops: their values must be valid too.
     fn check_other_ops(&self, is_step: bool) -> Result<(), String> {
         let others = self.members.iter().filter(|(name, value)| {
             *value != "null" && self.kind.is_of_other_ops(name, self.op, is_step)
@@ -243,7 +243,7 @@ impl<'a> MembersReader<'a> {
     }
 }
 
-/// Methods that parse the value of their class.
+/// Methods that parse a value of their class.
 macro_rules! values {
     ($($method:ident: $type:ty $(= $read:expr)?;)+) => {
         $(fn $method<M: Maybe<$type>>(&mut self, field: &'static Field) -> Result<M, String> {
@@ -344,8 +344,8 @@ impl FieldReader for MembersReader<'_> {
     }
 }
 
-/// Reads the record that a line of a file holds, which has all that the log gives. A thought
-/// counts without its hashes, too: the check of its chain tells where it stands.
+/// Decodes a line of a file, which must have everything that the store assigns. A thought is
+/// accepted without its hashes: the check of its chain reports them.
 pub(super) fn decode_logged(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
     let decoded = decode(kind, line)?;
     match decoded.record.missing() {

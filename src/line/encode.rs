@@ -1,4 +1,4 @@
-//! Records to lines.
+//! Encodes records as lines.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -14,14 +14,14 @@ use super::{LINE_BYTES_MAX, Op, TAIL_LEN};
 use crate::error::{Error, Result};
 use crate::record::{Kind, ProposalStatus, Record, TaskStatus, ToolStatus};
 
-/// What most lines have beside their texts of any length.
+/// Size of a typical line without its strings of variable length, in bytes.
 const REST_BYTES: usize = 512;
 
-/// Appends `record` to `out` as line `seq`, with its LF. `parent_id` is the call's parent, which
-/// the line of an outcome repeats so that a grep for the parent finds it.
+/// Appends `record` to `out` as line `seq`, with its LF. `parent_id` is the call's parent. The line
+/// of an outcome repeats it so that a grep for the parent finds it.
 ///
 /// # Errors
-/// A payload that may not be stored, or a line past `line_bytes_max`; `out` is as before.
+/// An invalid payload, or a line longer than `line_bytes_max`; `out` is then unchanged.
 pub(crate) fn encode(
     record: &Record,
     parent_id: Option<Uuid>,
@@ -59,7 +59,7 @@ pub(crate) fn encode(
     written
 }
 
-/// What a line of this record asserts.
+/// The op of this record's line.
 pub(super) fn op_of(record: &Record) -> Op {
     match record {
         Record::Turn(turn) if turn.created_at.is_valid => Op::Asserted,
@@ -88,9 +88,9 @@ pub(super) fn op_of(record: &Record) -> Op {
     }
 }
 
-/// The altered line under a new checksum, with its sequence number: its record in canonical form,
-/// then the members that no record has, as they stood. `None` if it holds no record that could
-/// have been written, or a sequence number that is not among those `believable`.
+/// Rewrites an edited line with a new checksum and its sequence number: the record in canonical
+/// form, then its unknown members unchanged. `None` if it holds no valid record, or a sequence
+/// number outside `believable`.
 pub(crate) fn restamp(
     kind: Kind,
     line: &[u8],
@@ -102,7 +102,8 @@ pub(crate) fn restamp(
     if record.missing().is_some() {
         return None;
     }
-    // Steps are stored with what the log filled in, which the check of input takes out.
+    // Stored steps have members that the store filled in; the check of input drops them from the
+    // copy.
     record.clone().checked().ok()?;
     let members: Members<'_> = serde_json::from_slice(line).ok()?;
     let member = |wanted: &str| {
@@ -126,7 +127,7 @@ pub(crate) fn restamp(
     (is_good && out.len() <= LINE_BYTES_MAX).then_some((seq, out))
 }
 
-/// An object's members in the order in which they stand.
+/// An object's members in their original order.
 pub(super) struct Members<'a>(pub(super) Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de: 'a, 'a> serde::Deserialize<'de> for Members<'a> {

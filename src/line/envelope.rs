@@ -1,4 +1,5 @@
-//! The fast path of a scan: what the index needs of a canonical line, without parsing its JSON.
+//! The fast path of a scan: reads what the index needs of a canonical line, without parsing its
+//! JSON.
 
 use std::borrow::Cow;
 
@@ -14,7 +15,7 @@ use crate::record::{
 
 pub(crate) use crate::record::declare::{LOOKUPS_MAX, Value};
 
-/// What is in front of a line: enough to index it.
+/// The first members of a line: enough to index it.
 #[derive(Debug, Clone)]
 pub(crate) struct Envelope<'a> {
     pub seq: u64,
@@ -22,28 +23,28 @@ pub(crate) struct Envelope<'a> {
     pub op: Op,
     /// The parts of the record's key; unused ones are empty.
     pub key: [Value<'a>; 2],
-    /// What the record is found by, in the order of its declaration.
+    /// The values of the lookup fields, in the order of their declaration.
     pub lookups: [Option<Value<'a>>; LOOKUPS_MAX],
-    /// What the records of some kinds are ordered by: an id that the log gave, a message's
-    /// sequence; else the time.
+    /// The number that records of some kinds are ordered by: an id that the store assigned, or a
+    /// message's sequence; else the time.
     pub number: i64,
     measured: Measured<'a>,
 }
 
-/// What a message's measures and a conversation's status are taken from, once they are asked for.
+/// The source of a message's measures or a conversation's status. It is evaluated only on demand.
 #[derive(Debug, Clone, Copy)]
 enum Measured<'a> {
-    /// Neither.
+    /// No measures and no status.
     None,
-    /// What follows the lookups of a message.
+    /// The rest of a message's line after its lookup fields.
     Line(Cursor<'a>),
     Message(&'a ConversationMessage),
-    /// What follows those of a conversation.
+    /// The rest of a conversation's line after its lookup fields.
     Said(Cursor<'a>),
     Status(ConversationStatus),
 }
 
-/// What a message adds to the sums of its conversation.
+/// The contribution of a message to the totals of its conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Measures<'a> {
     pub model_used: Option<Cow<'a, str>>,
@@ -52,9 +53,9 @@ pub(crate) struct Measures<'a> {
     pub tokens_out: u64,
     pub latency_ms: u64,
     pub is_error: bool,
-    /// `None` if it is none that there is.
+    /// `None` if the role is unknown.
     pub role: Option<Role>,
-    /// It has a task type.
+    /// Whether it has a task type.
     pub has_task_type: bool,
 }
 
@@ -97,7 +98,7 @@ impl<'a> LookupReader<'a> for Cursor<'a> {
         self.need(field.member, Cursor::value).ok()
     }
 
-    // One that reads as nothing is not there; nor are those after it.
+    // A value that cannot be read counts as absent, and so do the lookups after it.
     #[inline(always)]
     #[allow(clippy::inline_always)]
     fn lookup(&mut self, field: &'static Field) -> Option<Value<'a>> {
@@ -106,7 +107,8 @@ impl<'a> LookupReader<'a> for Cursor<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// The envelope that `record` would have as line `seq`: what [`parse`] reads of it once written.
+    /// The envelope that `record` would have as line `seq`: the same that [`parse`] reads from that
+    /// line.
     pub(crate) fn of(record: &'a Record, seq: u64) -> Envelope<'a> {
         let at = record.at();
         let Found { mut key, lookups } = each_type!(record, it => it.found());
@@ -138,12 +140,12 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    /// Whether the index would take the same from both.
+    /// Whether both would give the same index entry.
     pub(super) fn is_as(&self, other: &Envelope<'_>) -> bool {
         let same = |one: &Value<'_>, other: &Value<'_>| {
             one.text(&mut [0; Value::BYTES]) == other.text(&mut [0; Value::BYTES])
         };
-        // A record of an outcome has none: its line repeats its request's parent.
+        // The record of an outcome has no parent: its line repeats that of the request.
         let is_outcome = matches!(self.op, Op::Completed | Op::Failed);
         let mut lookups = self.lookups.iter().zip(&other.lookups);
         let head = |envelope: &Envelope<'_>| (envelope.at, envelope.op, envelope.number);
@@ -159,7 +161,7 @@ impl<'a> Envelope<'a> {
             && self.status() == other.status()
     }
 
-    /// What a message adds to the sums of its conversation.
+    /// The contribution of a message to the totals of its conversation.
     pub(crate) fn measures(&self) -> Option<Measures<'a>> {
         match self.measured {
             Measured::None | Measured::Said(_) | Measured::Status(_) => None,
@@ -168,7 +170,7 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    /// The status that a conversation's line says.
+    /// The status in a conversation's line.
     pub(crate) fn status(&self) -> Option<ConversationStatus> {
         match self.measured {
             Measured::None | Measured::Line(_) | Measured::Message(_) => None,
@@ -178,7 +180,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// The group of a canonical line of a rollup, which stands after the day.
+/// The group in a canonical line of a rollup, which follows the day.
 fn take_group(line: &mut Cursor<'_>) -> Option<String> {
     let names = [
         line.may(member!("model_used"), |line| {
@@ -216,7 +218,7 @@ fn measures_of(message: &ConversationMessage) -> Measures<'_> {
     }
 }
 
-/// The status that stands in a canonical line of a conversation.
+/// The status in a canonical line of a conversation.
 fn take_status(line: &mut Cursor<'_>) -> Option<ConversationStatus> {
     while let Some((name, value)) = line.scalar() {
         if name == b"status" {
@@ -226,10 +228,10 @@ fn take_status(line: &mut Cursor<'_>) -> Option<ConversationStatus> {
     None
 }
 
-/// What a canonical line of a message says between what it is found by and its content.
+/// The measures in a canonical line of a message, between its lookup fields and its content.
 fn take_measures<'a>(line: &mut Cursor<'a>) -> Measures<'a> {
     let mut measures = Measures::default();
-    // Ends at the content, or at a value that is neither a string nor a number nor a word.
+    // Stops at the content, or at a value that is not a string, a number or a literal.
     while let Some((name, value)) = line.scalar().filter(|(name, _)| *name != b"content") {
         let mut value = Cursor::new(value);
         let count = |value: &mut Cursor<'_>| value.digits().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What the lines of each kind may hold: the ops, and the fields with their types.
+//! The ops of each kind's lines, and their fields with their types.
 
 use crate::record::declare::{Class, Detail, Field, Fields, Place};
 use crate::record::of_kind;
@@ -6,7 +6,7 @@ use crate::record::{
     CodeEditProposal, InboxStep, InboxTask, Kind, ProposalStep, ToolCallDone, ToolCallReq,
 };
 
-/// What a line asserts of its key.
+/// The operation that a line records for its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
     Asserted,
@@ -57,7 +57,7 @@ impl Op {
 }
 
 impl Kind {
-    /// The ops of its lines; the first is meant where input names none.
+    /// The ops of its lines; the first one is the default in input.
     pub(crate) fn ops(self) -> &'static [Op] {
         match self {
             Kind::ConversationTurns => &[Op::Asserted, Op::Retracted],
@@ -79,7 +79,7 @@ impl Kind {
         }
     }
 
-    /// The op with which a record begins.
+    /// The op of a record's first line.
     pub(crate) fn first_op(self) -> Op {
         self.ops().first().copied().unwrap_or(Op::Added)
     }
@@ -93,7 +93,7 @@ impl Kind {
         ops.find(|op| op.as_str().as_bytes() == word)
     }
 
-    /// The types of records that its lines hold, the type of its first op first.
+    /// The record types of its lines, the type of the first op first.
     fn types(self) -> &'static [Type] {
         match self {
             Kind::ToolCalls => const { &[Type::of::<ToolCallReq>(), Type::of::<ToolCallDone>()] },
@@ -105,7 +105,7 @@ impl Kind {
         }
     }
 
-    /// Every field of its lines but the envelope's, once, in canonical order.
+    /// All fields of its lines except the envelope's, each once, in canonical order.
     pub(crate) fn details(self) -> impl Iterator<Item = (&'static Field, &'static Detail)> {
         let types = self.types();
         types.iter().enumerate().flat_map(move |(nth, of)| {
@@ -122,18 +122,18 @@ impl Kind {
         self.details().map(|(field, _)| field)
     }
 
-    /// The field of this name that its lines have, beside those of the envelope.
+    /// The field of its lines with this name, except the envelope's.
     pub(super) fn field(self, name: &str) -> Option<&'static Field> {
         self.fields().find(|field| field.name == name)
     }
 
-    /// As [`field`](Kind::field), with what is known of it.
+    /// As [`field`](Kind::field), with the field's details.
     pub(super) fn detail(self, name: &str) -> Option<(&'static Field, &'static Detail)> {
         self.details().find(|(field, _)| field.name == name)
     }
 
-    /// The type of record that lines of this op hold. A task that is queued again is a step,
-    /// without what it was queued with.
+    /// The record type of lines with this op. A task that is requeued is a step, without the task's
+    /// content.
     pub(crate) fn type_of(self, op: Op, is_step: bool) -> &'static Type {
         let is_second = match self {
             Kind::ToolCalls => matches!(op, Op::Completed | Op::Failed),
@@ -155,13 +155,13 @@ impl Kind {
         }
     }
 
-    /// How many fields its records are found by.
+    /// Number of lookup fields.
     pub(crate) fn lookups_len(self) -> usize {
         let first = self.types().iter().take(1).flat_map(|of| of.fields);
         first.filter(|field| field.place == Place::Lookup).count()
     }
 
-    /// Whether the time of its records is that of the line, where a field lacks it.
+    /// Whether the line's time is used if a record has no time of its own.
     pub(super) fn is_timed_by_line(self) -> bool {
         matches!(
             self,
@@ -169,10 +169,10 @@ impl Kind {
         )
     }
 
-    /// Whether its lines have the field, but not those of this op.
+    /// Whether the field belongs to lines of this kind, but not to those with this op.
     pub(super) fn is_of_other_ops(self, name: &str, op: Op, is_step: bool) -> bool {
         match (self, name) {
-            // It has a message of its own.
+            // This case has an error message of its own.
             (Kind::Inbox, "update_id") => return false,
             (Kind::Inbox, "locked_at") => return is_step && op != Op::InProgress,
             _ => {}
@@ -183,7 +183,7 @@ impl Kind {
     }
 }
 
-/// The fields of a type of record.
+/// The fields of a record type.
 pub(crate) struct Type {
     pub(crate) fields: &'static [Field],
     pub(crate) details: &'static [Detail],
@@ -199,7 +199,7 @@ impl Type {
 }
 
 impl Field {
-    /// Whether lines have it, beside the envelope.
+    /// Whether the field is part of lines, outside the envelope.
     pub(crate) fn is_of_lines(&self) -> bool {
         self.place != Place::Derived && !matches!(self.class, Class::Op | Class::At)
     }

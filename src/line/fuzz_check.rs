@@ -1,4 +1,5 @@
-//! What holds of any bytes as a line, for tests that make lines up and for fuzzers.
+//! Properties that hold for any bytes read as a line; for fuzzers and for tests with generated
+//! lines.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -11,10 +12,10 @@ use super::{
 use crate::error::ErrorKind;
 use crate::record::{Kind, Record};
 
-/// Checks all that must hold of these bytes as a line, given without LF, of a segment of a kind.
+/// Checks all properties of these bytes as a line, without LF, in a segment of a kind.
 ///
 /// # Panics
-/// If it does not.
+/// If a property does not hold.
 pub(crate) fn any_line(kind: Kind, line: &[u8]) {
     fast_path(kind, line);
     match classify(kind, line) {
@@ -50,7 +51,7 @@ pub(crate) fn any_line(kind: Kind, line: &[u8]) {
     }
 }
 
-/// Where the fast path is sure, it says what the parser says.
+/// If the fast path succeeds, it must agree with the parser.
 pub(super) fn fast_path(kind: Kind, line: &[u8]) {
     let slow = || {
         let slow = decode_any(kind, line).map_err(|reason| reason.text);
@@ -78,8 +79,8 @@ pub(super) fn fast_path(kind: Kind, line: &[u8]) {
     }
 }
 
-/// A line whose checksum holds: what the index takes from it is what its record says, at least
-/// if it is one that decklog writes.
+/// Checks a good line: its index entry must match its record, and a line that decklog writes must
+/// be readable by the fast path.
 fn good_line(kind: Kind, line: &[u8], envelope: &Envelope<'_>) {
     texts(envelope);
     let measures = envelope.measures();
@@ -112,7 +113,7 @@ fn good_line(kind: Kind, line: &[u8], envelope: &Envelope<'_>) {
         return;
     }
     same_envelope(envelope, &decoded, line);
-    // Nothing of a line that decklog writes is left to the parser.
+    // The fast path must handle every line that decklog writes.
     let is_written = decoded.record.missing().is_none() && decoded.record.checked().is_ok();
     assert!(
         !is_written || canonical::decode(kind, line).is_ok(),
@@ -121,8 +122,8 @@ fn good_line(kind: Kind, line: &[u8], envelope: &Envelope<'_>) {
     );
 }
 
-/// Checks that a record that may be written reads back as it was, by both paths, and again to the
-/// byte.
+/// Checks that a valid record survives a round trip through both paths, and that it is encoded to
+/// the same bytes again.
 ///
 /// # Panics
 /// If it does not.
@@ -139,13 +140,13 @@ pub(crate) fn any_record(record: &Record) {
     assert_eq!(line.pop(), Some(b'\n'));
     assert!(!line.contains(&b'\n') && !line.contains(&0));
     let kind = record.kind();
-    // Input may lack what the log gives.
+    // Input may lack what the store assigns.
     let found = good(kind, &line).or_else(|| {
         let is_whole = record.missing().is_none();
         envelope_of_own(kind, &line).filter(|_| !is_whole)
     });
     let envelope = found.unwrap_or_else(|| panic!("not good: {}", shown(&line)));
-    // The quick way leaves numbers that are hardly any to the other one.
+    // The fast path leaves unusual numbers to the parser.
     let fast = canonical::decode(kind, &line).or_else(|_| decode(kind, &line));
     let fast = fast.unwrap_or_else(|_| panic!("not canonical: {}", shown(&line)));
     assert_eq!(
@@ -161,7 +162,8 @@ pub(crate) fn any_record(record: &Record) {
     encode(&fast.record, None, 7, LINE_BYTES_MAX, &mut again).unwrap();
     again.pop();
     assert_eq!(again, line, "{}", shown(&line));
-    // A line of a file is good input. There, a step also has what the log fills in.
+    // A line of a file is also valid input. In a file, a step also has the members that the store
+    // fills in.
     let is_bare_step = matches!(&record, Record::ProposalStep(step) if step.decided_at.is_none());
     if record.missing().is_none() && !is_bare_step {
         let text = std::str::from_utf8(&line).unwrap();
@@ -171,7 +173,7 @@ pub(crate) fn any_record(record: &Record) {
     }
 }
 
-/// An edit that is accepted is a good line of the same record.
+/// Checks that an accepted edit gives a good line with the same record.
 fn accepted_edit(kind: Kind, line: &[u8], decoded: &Decoded) {
     let Some((seq, stamped)) = restamp(kind, line, 1..=u64::MAX) else {
         return;
@@ -209,7 +211,7 @@ fn same_envelope(envelope: &Envelope<'_>, decoded: &Decoded, line: &[u8]) {
         "{}",
         shown(line)
     );
-    // The parent of an outcome is its request's.
+    // The parent of an outcome is that of its request.
     if !matches!(decoded.record, Record::CallDone(_)) {
         assert_eq!(texts(envelope), texts(&own), "{}", shown(line));
     }
@@ -235,7 +237,7 @@ pub(super) fn has_own_type(record: &Record) -> bool {
     )
 }
 
-/// What the fast path reads from a line for one who expects a record of this one's type.
+/// Reads a line by the fast path for the type of `of_type`.
 pub(super) fn typed(of_type: &Record, line: &[u8]) -> Option<Record> {
     match of_type {
         Record::Turn(_) => canonical_as(line).ok().map(Record::Turn),
@@ -248,7 +250,7 @@ pub(super) fn typed(of_type: &Record, line: &[u8]) -> Option<Record> {
     }
 }
 
-/// The line with another checksum that holds, if it still has the place for one.
+/// Replaces the checksum of a line by the right one, if the line has a checksum member.
 pub(crate) fn restamped(mut line: Vec<u8>) -> Vec<u8> {
     let Some(covered_len) = line.len().checked_sub(TAIL_LEN) else {
         return line;
@@ -259,7 +261,7 @@ pub(crate) fn restamped(mut line: Vec<u8>) -> Vec<u8> {
     line
 }
 
-/// The texts of an envelope.
+/// The strings of an envelope.
 pub(super) fn texts(envelope: &Envelope<'_>) -> Vec<Option<String>> {
     let text = |value: &Value<'_>| {
         let mut buffer = [0; Value::BYTES];
@@ -273,8 +275,8 @@ pub(super) fn texts(envelope: &Envelope<'_>) -> Vec<Option<String>> {
     key.chain(lookups).collect()
 }
 
-/// Gives every line in these bytes the checksum that holds, also those that are glued to others:
-/// a fuzzer does not find one by itself. A line that states none is left as it is.
+/// Gives every line in these bytes the right checksum, including lines that are joined to others: a
+/// fuzzer cannot find checksums by itself. A line without a checksum member is left unchanged.
 pub(crate) fn with_checksums(mut bytes: Vec<u8>) -> Vec<u8> {
     const START: &[u8] = super::LINE_START.as_bytes();
     let mut from = 0;
@@ -283,7 +285,7 @@ pub(crate) fn with_checksums(mut bytes: Vec<u8>) -> Vec<u8> {
         else {
             break;
         };
-        // A line that was cut short is none.
+        // A torn line does not count.
         if bytes[start..tail].contains(&b'\n') {
             from = start + START.len();
             continue;

@@ -1,4 +1,4 @@
-//! How long the texts of records are.
+//! Lengths of the strings in records.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::record::declare::{Field, FieldWriter, Fields, Maybe};
 use crate::record::{MessageSums, Record, each_type};
 
-/// The lengths of the texts of any length that a record has.
+/// The lengths of a record's strings of variable length.
 #[derive(Default)]
 struct Lengths {
     sum: usize,
@@ -16,7 +16,7 @@ struct Lengths {
 impl Lengths {
     fn of(record: &Record) -> Lengths {
         let mut lengths = Lengths::default();
-        // Adding up does not fail.
+        // Adding up lengths cannot fail.
         let _ = each_type!(record, it => it.write(&mut lengths));
         lengths
     }
@@ -52,12 +52,12 @@ impl FieldWriter for Lengths {
     }
 }
 
-/// The bytes of a record's texts of any length.
+/// Total length of a record's strings of variable length, in bytes.
 pub(crate) fn text_len(record: &Record) -> usize {
     Lengths::of(record).sum
 }
 
-/// The longest of them, and its length.
+/// Names the longest of them, with its length.
 pub(super) fn largest_field(record: &Record) -> String {
     let largest = Lengths::of(record).largest;
     largest.map_or_else(String::new, |(name, len)| format!("{name} has {len}"))

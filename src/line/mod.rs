@@ -1,11 +1,11 @@
-//! One line <-> bytes: envelope, checksum, limits. Knows nothing of files.
+//! Converts between one line and its bytes: envelope, checksum, limits. Independent of files.
 //!
 //! A line in canonical form, shown here folded:
 //!
 //! ```text
 //! {"seq":1042,"at":1766832000123,"op":"completed",      the envelope: always these three, first
 //!  "request_id":"…","call_id":"call_9f",                the key
-//!  "parent_id":"…",                                     what the record is found by
+//!  "parent_id":"…",                                     the lookup fields
 //!  "ended_at":1766832000123,"latency_ms":12,…           the rest
 //!  ,"crc":"9ae0daaf"}                                   CRC-32 of every byte before `,"crc"`
 //! ```
@@ -44,7 +44,7 @@ pub(crate) use typed::{TypedRecord, decode_as};
 
 use cursor::eight_hex_digits;
 
-/// The longest line, in bytes with its LF, unless set.
+/// Maximum length of a line in bytes, including its LF. Default: 16 MiB.
 pub const LINE_BYTES_MAX: usize = 16 << 20;
 
 /// `,"crc":"` + 8 hex digits + `"}`.
@@ -52,7 +52,7 @@ const TAIL_LEN: usize = 18;
 const TAIL_START: &[u8] = b",\"crc\":\"";
 const LINE_START: &str = "{\"seq\":";
 
-/// A member's name as it stands in a line, from the comma before it to its colon.
+/// A member's name in the form it has in a line, from the comma before it to the colon.
 macro_rules! member {
     ($name:literal) => {
         concat!(",\"", $name, "\":")
@@ -60,7 +60,7 @@ macro_rules! member {
 }
 use member;
 
-/// Splits a line (without LF) into what the checksum covers and the checksum it states.
+/// Splits a line (without LF) into the bytes that the checksum covers and the stated checksum.
 fn split_crc(line: &[u8]) -> Option<(&[u8], u32)> {
     let covered_len = line.len().checked_sub(TAIL_LEN)?;
     let (covered, tail) = line.split_at(covered_len);
@@ -68,7 +68,7 @@ fn split_crc(line: &[u8]) -> Option<(&[u8], u32)> {
     Some((covered, parse_crc(hex)?))
 }
 
-/// The bytes of a JSON object as a line: with its checksum as the last member, and LF.
+/// Makes a line from a JSON object: appends its checksum as the last member, and LF.
 pub(crate) fn stamped(mut object: Vec<u8>) -> Vec<u8> {
     object.pop();
     let crc = crc32fast::hash(&object);
@@ -76,9 +76,10 @@ pub(crate) fn stamped(mut object: Vec<u8>) -> Vec<u8> {
     object
 }
 
-/// Eight lower-case hex digits: any other spelling is not ours.
+/// Eight lower-case hex digits. decklog writes no other form.
 fn parse_crc(hex: &[u8]) -> Option<u32> {
     let digits = u64::from_le_bytes(*<&[u8; 8]>::try_from(hex).ok()?);
-    // As many letters as digits: whoever branches on each guesses wrong at every other.
+    // Branch-free, because letters and digits are equally likely and branches would be
+    // mispredicted.
     eight_hex_digits(digits).map(|crc| (crc as u32).swap_bytes())
 }

@@ -1,5 +1,5 @@
-//! Lines of random records, as hostile as the types allow, and lines that are nearly such: the
-//! fast paths say what the parser says.
+//! Property tests with lines of random, hostile records, and with mutations of such lines: the fast
+//! paths must agree with the parser.
 
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -14,7 +14,7 @@ use crate::record::{
     ThoughtType, Timestamp, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity,
 };
 
-/// Draws whatever is asked for from a seed.
+/// A random generator with a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -338,7 +338,7 @@ impl Dice {
         }
     }
 
-    /// A line, without LF.
+    /// A random record and its line, without LF.
     fn line(&mut self) -> (Record, Vec<u8>) {
         let (record, parent_id) = (self.record(), self.some(Dice::uuid));
         let seq = self.pick(&[1, 12_345_678, 1_234_567_890_123_456_789]);
@@ -374,7 +374,7 @@ proptest! {
         let kind = record.kind();
         let found = match classify(kind, &line) {
             Line::Good(found) => found,
-            // The dice know no ids that the log gave, and no hashes.
+            // Random records have neither ids that the store assigned nor hashes.
             _ if record.missing().is_some() => return Ok(()),
             _ => panic!("{}", String::from_utf8_lossy(&line)),
         };
@@ -386,7 +386,7 @@ proptest! {
             format!("{measures:?}")
         });
         prop_assert_eq!(of_count(found.measures()), of_count(of_record.measures()));
-        // The parent of an outcome is its request's.
+        // The parent of an outcome is that of its request.
         if !matches!(record, Record::CallDone(_)) {
             prop_assert_eq!(texts(&found), texts(&of_record));
         }
@@ -422,7 +422,7 @@ proptest! {
                     line.splice(comma..comma, member.bytes());
                 }
                 3 => drop(line.drain(comma..next)),
-                // What stands between two commas, somewhere else.
+                // Move a member to another place.
                 4 => {
                     let moved: Vec<u8> = line.drain(comma..next).collect();
                     let to = commas[0].min(line.len());
@@ -444,7 +444,7 @@ proptest! {
     fn records_that_serialize_themselves_stand_in_lines_as_they_do(seed in any::<u64>()) {
         let (record, line) = Dice(seed).line();
         let members = match &record {
-            // It also says what it does not have, as the model of its document does.
+            // A serialised conversation includes absent fields as null.
             Record::Conversation(own) | Record::ConversationUpdated(own) => {
                 let json = serde_json::to_string(own);
                 json.map(|json| {

@@ -1,4 +1,4 @@
-//! What the records of a kind are made of, for programs: from the declarations of their types.
+//! Machine-readable schemas of the kinds, generated from the declarations of the record types.
 
 use serde::Serialize;
 
@@ -6,10 +6,10 @@ use super::Op;
 use crate::record::Kind;
 use crate::record::declare::{Class, Detail, Field, Place};
 
-/// The first format that has a field of today: there is no other one yet.
+/// The format version that introduced the present fields. There is only one so far.
 const SINCE: u32 = 1;
 
-/// What the records of a kind are made of.
+/// The schema of a kind's records.
 ///
 /// ```
 /// use decklog::Kind;
@@ -22,9 +22,9 @@ const SINCE: u32 = 1;
 pub struct KindSchema {
     /// The kind.
     pub kind: Kind,
-    /// The ops of its lines, the first of a record first.
+    /// The ops of its lines, the op of a record's first line first.
     pub ops: Vec<&'static str>,
-    /// The fields of its lines in canonical order, those that other ops add last.
+    /// The fields of its lines in canonical order. Fields of later ops come last.
     pub fields: Vec<FieldSchema>,
 }
 
@@ -41,25 +41,25 @@ pub struct FieldSchema {
     /// The unit of a number: `ms`, `tokens`, `usd` or `fraction`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<&'static str>,
-    /// What it holds, and thereby what privacy settings do to it: `content` is withheld, `name`
-    /// loses secrets, and so on.
+    /// The class of its content, which determines its redaction by privacy settings: `content` is
+    /// withheld, `name` loses secrets, and so on.
     pub class: Class,
-    /// Whether it belongs to the key, is a lookup field, or is part of the body.
+    /// Whether it is part of the key, a lookup field, or part of the body.
     pub place: Place,
-    /// Whether a line of the op that it belongs to must have it.
+    /// Whether a line with the field's op must have it.
     #[serde(rename = "required")]
     pub is_required: bool,
-    /// The words that it may be. Empty: any value of its type.
+    /// The allowed words. Empty: any value of its type.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub words: &'static [&'static str],
-    /// The format that it came with.
+    /// The format version that introduced it.
     pub since: u32,
-    /// What it says.
+    /// A description for people.
     pub description: String,
 }
 
 impl Kind {
-    /// What its records are made of.
+    /// The schema of its records.
     pub fn schema(self) -> KindSchema {
         KindSchema {
             kind: self,

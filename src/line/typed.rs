@@ -1,5 +1,5 @@
-//! Reads a line by whoever knows which type of record it holds: the enum of all of them is long,
-//! and to move it about takes a good part of what it takes to read a line.
+//! Reads a line whose record type is known to the caller. The enum of all record types is large,
+//! and moving it takes a considerable part of the time to read a line.
 
 use super::canonical::LineReader;
 use super::cursor::{Cursor, NotCanonical, Read};
@@ -11,16 +11,16 @@ use crate::record::{
     ToolCallReq,
 };
 
-/// A type of record that is read by itself.
+/// A record type that can be read without the enum.
 pub(crate) trait TypedRecord: Sized {
     const KIND: Kind;
-    /// The fields of its lines.
+    /// The type that declares the fields of its lines.
     type Of: Fields + Into<Self>;
 
-    /// Whether a line of its kind with this op holds one.
+    /// Whether a line of its kind with this op holds this type.
     fn is_of(op: Op) -> bool;
 
-    /// It, if the record is of this type.
+    /// Extracts this type from a record.
     fn of(record: Record) -> Option<Self>;
 }
 
@@ -46,7 +46,7 @@ pub(super) fn canonical_as<T: TypedRecord>(line: &[u8]) -> Read<T> {
     if !T::is_of(op) {
         return Err(NotCanonical);
     }
-    // None of these types has its time from the line.
+    // None of these types takes its time from the line.
     let mut reader = LineReader::new(line, op, 0);
     let typed = T::Of::read(&mut reader)?;
     reader.line.end()?;

@@ -15,7 +15,8 @@ use crate::record::{
 
 pub(super) struct LineWriter<'a> {
     out: &'a mut Vec<u8>,
-    /// What a line repeats that its record does not have: a call's parent, and the time of a claim.
+    /// Values that the line repeats but the record does not have: a call's parent, and the time of
+    /// a claim.
     parent_id: Option<Uuid>,
     locked_at: Option<i64>,
 }
@@ -37,7 +38,7 @@ impl LineWriter<'_> {
         self.quoted(member!("op"), op.as_str());
     }
 
-    /// The key's fields, what the record is found by, and the rest.
+    /// Writes the key's fields, the lookup fields and the rest.
     pub(super) fn body(&mut self, record: &Record, parent_id: Option<Uuid>) -> Result<()> {
         match record {
             Record::CallDone(_) => self.parent_id = parent_id,
@@ -52,7 +53,7 @@ impl LineWriter<'_> {
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always)] // Nearly all is constant, and is then stored without a call.
+    #[allow(clippy::inline_always)] // Mostly constants: stored without a call.
     fn push(&mut self, text: &str) {
         self.out.extend_from_slice(text.as_bytes());
     }
@@ -68,7 +69,7 @@ impl LineWriter<'_> {
     fn json_of<T: Serialize>(&mut self, field: &'static Field, value: &impl Maybe<T>) {
         if let Some(value) = value.given() {
             self.push(field.member);
-            // Writing to a Vec cannot fail.
+            // Writing to a `Vec` cannot fail.
             let _ = serde_json::to_writer(&mut *self.out, value);
         }
     }
@@ -84,7 +85,7 @@ impl LineWriter<'_> {
         self.push(json);
     }
 
-    /// Seals the line that starts at `start` with its checksum and LF.
+    /// Ends the line that starts at `start`: adds its checksum and LF.
     pub(super) fn end(&mut self, start: usize) {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let crc = crc32fast::hash(self.out.get(start..).unwrap_or_default());

@@ -1,17 +1,17 @@
-//! What is wrong with a segment, line by line, trusting nothing but the bytes.
+//! Audits a segment line by line. It relies only on the bytes, not on the index.
 
 use super::damage::DamageClass;
 use super::name::SegmentName;
 use super::scan::{Fact, Found, Misplaced, Report};
 use crate::record::Kind;
 
-/// Looks at a segment's lines in the order in which they stand.
+/// Audits the lines of a segment in file order.
 #[derive(Debug)]
 pub(crate) struct Audit {
     name: SegmentName,
     last_seq: u64,
     misplaced: Misplaced,
-    /// How many lines are not as decklog wrote them there.
+    /// Number of lines that differ from what decklog wrote there.
     pub wrong: u64,
 }
 
@@ -29,8 +29,8 @@ impl Audit {
         self.name.kind
     }
 
-    /// What is wrong with a line by itself, or after those before it. Calls `number` for each
-    /// sequence number in it that counts, and says whether its line was rewritten.
+    /// Reports what is wrong with a line, alone or in relation to the lines before it. Calls
+    /// `number` for each sequence number that counts, with whether its line was edited.
     pub(crate) fn look(
         &mut self,
         line: &Found<'_>,
@@ -52,7 +52,7 @@ impl Audit {
             }
             let end = fact.offset + fact.bytes.len() as u64;
             is_here &= misplaced.look(fact.envelope.at, fact.offset, end);
-            // One that is there twice is reported as such.
+            // A repeated number is not reported here but as a repeated line.
             if seq < *last_seq {
                 let reason = format!(
                     "the line has sequence number {seq}, but stands after {last_seq}: lines changed places"
@@ -66,7 +66,7 @@ impl Audit {
         report
     }
 
-    /// Lines of another day than the segment's.
+    /// Reports the lines of a day other than the segment's.
     pub(crate) fn misplaced(&self) -> Option<Report> {
         self.misplaced.report()
     }

@@ -1,4 +1,4 @@
-//! What holds of any bytes as a segment, for fuzzers.
+//! Properties that hold for any bytes read as a segment; for fuzzers.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use crate::line::{Line, classify, is_intact};
 use crate::record::Kind;
 use crate::storage::{FileStat, StorageFile};
 
-/// A file that gives few bytes at a time, and is interrupted.
+/// A file that returns short reads and is interrupted by signals.
 #[derive(Debug)]
 struct Slow<'a> {
     bytes: &'a [u8],
@@ -62,14 +62,14 @@ impl StorageFile for Slow<'_> {
     }
 }
 
-/// A place in a segment: a line, or one that is too long.
+/// Offset and length of a line in a segment, and whether it is within the length limit.
 type Place = (u64, u64, bool);
 
-/// Checks all that must hold of these bytes as a segment of a kind. `limit` gives the longest
-/// line, `cut` a place to divide the segment at.
+/// Checks all properties of these bytes as a segment of a kind. `limit` determines the maximum line
+/// length, `cut` an offset at which to split the segment.
 ///
 /// # Panics
-/// If it does not.
+/// If a property does not hold.
 pub(crate) fn any_segment(kind: Kind, bytes: &[u8], limit: u8, cut: u8) {
     let line_bytes_max = match limit {
         0..200 => crate::line::LINE_BYTES_MAX,
@@ -85,7 +85,7 @@ pub(crate) fn any_segment(kind: Kind, bytes: &[u8], limit: u8, cut: u8) {
     let whole = scanned(&file, kind, 0, u64::MAX, line_bytes_max);
     assert_eq!(whole, (expected.clone(), expected_end));
 
-    // From the start of any line on, and up to any place.
+    // Scan from the start of any line, and up to any offset.
     let cut = len * u64::from(cut) / 255;
     let starts = expected.iter().map(|(offset, ..)| *offset);
     let start = starts.chain([expected_end.end]).find(|start| *start >= cut);
@@ -101,7 +101,7 @@ pub(crate) fn any_segment(kind: Kind, bytes: &[u8], limit: u8, cut: u8) {
     let until = usize::try_from(cut).unwrap();
     assert_eq!((first, end), by_hand(kind, &bytes[..until], line_bytes_max));
 
-    // Divided in two, every line is in one part.
+    // If the segment is split in two, every line is in exactly one part.
     let mut buffer = Buffer::default();
     let (mut found, mut end) = (Vec::new(), None);
     for (from, stop) in [(0, cut), (cut, u64::MAX)] {
@@ -133,7 +133,7 @@ fn place(stretch: Stretch<'_>) -> Place {
     }
 }
 
-/// The lines as anyone would find them.
+/// A reference implementation that finds the lines.
 fn by_hand(kind: Kind, bytes: &[u8], line_bytes_max: usize) -> (Vec<Place>, Scanned) {
     let (mut places, mut offset) = (Vec::new(), 0);
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -151,7 +151,7 @@ fn by_hand(kind: Kind, bytes: &[u8], line_bytes_max: usize) -> (Vec<Place>, Scan
     (places, Scanned { end: offset, tail })
 }
 
-/// Whether something counts once there is an LF.
+/// Whether the tail would hold a record once it ends with LF.
 fn holds_facts(kind: Kind, line: &[u8]) -> bool {
     match classify(kind, line) {
         Line::Good(_) => true,
@@ -161,7 +161,7 @@ fn holds_facts(kind: Kind, line: &[u8]) -> bool {
     }
 }
 
-/// What a scan finds, each line checked by itself.
+/// The result of a scan. Each line is also checked separately.
 fn scanned(
     file: &Slow<'_>,
     kind: Kind,

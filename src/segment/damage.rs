@@ -1,4 +1,4 @@
-//! What is wrong with a segment, and where.
+//! Descriptions of damage in a segment.
 
 use std::io;
 
@@ -6,24 +6,23 @@ use serde::Serialize;
 
 use super::scan::Report;
 
-/// A place in a store where the bytes are not what decklog wrote. They stay where they are until
-/// a person repairs.
+/// A place in a store where the bytes differ from what decklog wrote. The bytes are not changed
+/// until a person runs a repair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Damage {
     /// The file, relative to the store, with `/` between its parts.
     pub file: String,
-    /// Where in the file, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// How many bytes, LF not counted.
+    /// Number of bytes, without the LF.
     pub length: u64,
-    /// What is wrong.
+    /// The class of damage.
     pub class: DamageClass,
-    /// In words.
+    /// A description for people.
     pub reason: String,
 }
 
-/// Declares the classes of damage: each by its name, and by the word that counts, JSON and the
-/// command line have for it.
+/// Declares the classes of damage, each with the word for it in counts, JSON and the command line.
 macro_rules! classes {
     ($($(#[$doc:meta])* $class:ident = $word:ident,)+) => {
         /// The classes of [`Damage`].
@@ -42,7 +41,7 @@ macro_rules! classes {
             }
         }
 
-        /// How many places of each class there are.
+        /// Number of damaged places by class.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
         #[non_exhaustive]
         pub struct DamageCounts {
@@ -68,41 +67,42 @@ macro_rules! classes {
 }
 
 classes! {
-    /// A JSON object whose checksum is wrong or missing: someone rewrote it. It is still read if
-    /// it holds a record.
+    /// A JSON object whose checksum is wrong or missing: it was edited after it was written. It is
+    /// still read if it holds a record.
     Altered = altered,
-    /// No JSON object.
+    /// Not a JSON object.
     Damaged = damaged,
-    /// A last line without LF: a write that a crash cut short, or one still under way.
+    /// A last line without LF: a torn write after a crash, or a write in progress.
     Torn = torn,
-    /// A line past the limit.
+    /// A line that exceeds the length limit.
     TooLong = too_long,
     /// A file or directory that cannot be read: a bad sector, or permissions.
     Unreadable = unreadable,
-    /// Lines with sequence numbers that other lines have: a copy of a segment, or a part of one.
+    /// Lines whose sequence numbers occur elsewhere too: a copy of a segment, or of a part of one.
     Repeated = repeated,
-    /// Lines of another day than their directory's.
+    /// Lines in the directory of a day other than their own.
     Misplaced = misplaced,
-    /// Something that is no file, as a directory or a pipe, has the name of a segment.
+    /// A name of a segment that belongs to something other than a regular file, such as a directory
+    /// or a pipe.
     NoFile = no_file,
-    /// A sealed segment that is not there.
+    /// A sealed segment that is missing.
     Missing = missing,
-    /// A sealed segment that is not, byte for byte, what its seal says.
+    /// A sealed segment whose bytes do not match its seal.
     Changed = changed,
-    /// A seal, or a line of the log of removals, that was changed, taken away or put elsewhere; or
-    /// a chain of seals that does not lead to where it once did.
+    /// A seal, or a line of the log of removals, that was changed, removed or moved; or a chain of
+    /// seals that does not lead to its earlier head.
     Chain = chain,
 }
 
 impl DamageCounts {
-    /// How many places there are in all.
+    /// Total number of damaged places.
     pub fn total(&self) -> u64 {
         self.by_class().map(|(_, count)| count).sum()
     }
 }
 
 impl Damage {
-    /// That of a file or directory that cannot be read.
+    /// Damage of a file or directory that cannot be read.
     pub(crate) fn unreadable(file: String, e: &io::Error) -> Damage {
         let reason = format!("it cannot be read: {e}");
         Report::new(DamageClass::Unreadable, (0, 0), reason).in_file(file)

@@ -1,5 +1,4 @@
-//! Segments: the files that hold lines. Their names, and reading them; nothing here writes but
-//! [`repair`].
+//! Segments: the files that hold lines. Their names, and how they are read. Only [`repair`] writes.
 
 mod audit;
 #[cfg(any(test, fuzzing))]

@@ -1,4 +1,4 @@
-//! Names of segments, and which there are.
+//! Names of segments, and the listing of a store's segments.
 
 use std::fmt;
 use std::io;
@@ -16,7 +16,7 @@ pub(crate) struct SegmentName {
 }
 
 impl SegmentName {
-    /// Reads a file's name; only the one spelling that [`Display`](fmt::Display) writes.
+    /// Parses a file name. Accepts only the exact form that [`Display`](fmt::Display) writes.
     pub(crate) fn parse(day: Day, file_name: &str) -> Option<SegmentName> {
         let (stem, number) = file_name.strip_suffix(".jsonl")?.split_once('.')?;
         let kind = Kind::from_stem(stem)?;
@@ -32,14 +32,14 @@ impl SegmentName {
         (parsed > 0 && name.file_name() == file_name).then_some(name)
     }
 
-    /// The name as one word: never 0.
+    /// Packs the name into one word, which is never 0.
     pub(crate) fn pack(self) -> u64 {
         let (start_ms, end_ms) = self.day.bounds_ms();
         let day = (start_ms / (end_ms - start_ms)).cast_unsigned();
         day << 40 | (self.kind as u64) << 32 | u64::from(self.number)
     }
 
-    /// The name that [`pack`](SegmentName::pack) made this word of.
+    /// Unpacks a word that [`pack`](SegmentName::pack) made.
     pub(crate) fn unpack(word: u64) -> Option<SegmentName> {
         let (_, day_ms) = Day::of(0).ok()?.bounds_ms();
         let start_ms = (word >> 40).cast_signed().checked_mul(day_ms)?;
@@ -66,20 +66,20 @@ impl fmt::Display for SegmentName {
     }
 }
 
-/// What a store's directory holds.
+/// The contents of a store's directory.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     pub segments: Vec<SegmentName>,
-    /// Names of segments that something has that is no file: a directory, a pipe, a link that
-    /// leads nowhere.
+    /// Names of segments that belong to something other than a regular file: a directory, a pipe, a
+    /// dangling link.
     pub taken: Vec<SegmentName>,
-    /// Files in day directories that are no segments, and what is no directory under a day's name.
+    /// Other files in day directories, and non-directories that have a day as their name.
     pub foreign: Vec<String>,
-    /// Day directories that cannot be listed, and why.
+    /// Day directories that cannot be listed, with the error.
     pub unreadable: Vec<(String, io::Error)>,
 }
 
-/// Lists every segment, in order of day, kind and number.
+/// Lists all segments, in the order of day, kind and number.
 pub(crate) fn list(storage: &dyn Storage) -> Result<Listing> {
     let mut listing = Listing::default();
     let root = storage
@@ -95,7 +95,7 @@ pub(crate) fn list(storage: &dyn Storage) -> Result<Listing> {
         }
         let names = match storage.read_dir(&entry.name) {
             Ok(names) => names,
-            // Moved away since it was listed.
+            // The directory was moved after it was listed.
             Err(e) if is_gone(&e) => continue,
             Err(e) if is_of_what_is_read(&e) => {
                 listing.unreadable.push((entry.name.clone(), e));

@@ -1,5 +1,5 @@
-//! Reads lines whose places are known, and with each what stands near it: mostly the next line
-//! asked for.
+//! Reads lines at known offsets. Each read includes adjacent bytes, because the next request is
+//! usually for a line nearby.
 
 use std::cell::Cell;
 use std::io;
@@ -7,35 +7,35 @@ use std::sync::Arc;
 
 use crate::storage::{StorageFile, read_full};
 
-/// A call and its outcome mostly fit into one read.
+/// Enough for a typical tool call and its outcome.
 const FIRST_READ_BYTES: usize = 2 << 10;
-/// A line that starts less than this before the last read is read together with what is between.
+/// A line that starts less than this before the last read is read together with the bytes between.
 const NEAR_BYTES: u64 = 16 << 10;
 
 thread_local! {
-    /// The room of the last window of this thread, for the next.
+    /// The buffer of this thread's last window, for reuse by the next one.
     static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A part of a segment, read.
+/// A part of a segment in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    /// The segment's place in the store's list, its identity and its open file.
+    /// The segment's index in the store's list, its identity and its open file.
     of: Option<(u32, u64, Arc<dyn StorageFile>)>,
-    /// Where in the file `room` starts.
+    /// Offset in the file at which `room` starts.
     start: u64,
-    /// How much of `room` was read.
+    /// Number of valid bytes in `room`.
     filled: usize,
     room: Vec<u8>,
-    /// Which bytes of which segment are to be read at once.
+    /// The segment and the byte range to read at once.
     expected: Option<(u32, u64, u64)>,
 }
 
 impl Window {
-    /// Reads that go on where the last one was grow up to this.
+    /// Sequential reads grow up to this size.
     pub(crate) const READ_BYTES_MAX: usize = 64 << 10;
 
-    /// Sets the window on a segment, which `open` opens if it was on another.
+    /// Points the window at a segment. If it is another one than before, `open` opens its file.
     pub(crate) fn turn_to<E>(
         &mut self,
         segment: u32,
@@ -53,13 +53,12 @@ impl Window {
         Ok(())
     }
 
-    /// Says which bytes of a segment will be asked for next.
+    /// Announces the byte range of a segment that will be requested next.
     pub(crate) fn expect(&mut self, segment: u32, start: u64, end: u64) {
         self.expected = Some((segment, start, end));
     }
 
-    /// The bytes from `offset` up to the next LF or the end of the file, but no more than
-    /// `line_bytes_max`.
+    /// The bytes from `offset` up to the next LF or the end of the file, at most `line_bytes_max`.
     pub(crate) fn line(&mut self, offset: u64, line_bytes_max: usize) -> io::Result<&[u8]> {
         let range = match self.find(offset) {
             Some(range) => range,
@@ -68,7 +67,7 @@ impl Window {
         Ok(&self.room[range])
     }
 
-    /// Where in [`bytes`](Self::bytes) a line stands that was read, if it is whole.
+    /// The range in [`bytes`](Self::bytes) of a line, if the whole line is in memory.
     pub(crate) fn held(
         &self,
         segment: u32,
@@ -80,18 +79,18 @@ impl Window {
         self.find(offset).filter(|_| is_of_it)
     }
 
-    /// What was read last.
+    /// The bytes of the last read.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.room[..self.filled]
     }
 
-    /// The segment of what was read last, its identity, and where in it that starts.
+    /// The segment of the last read, its identity, and the offset at which the read started.
     pub(crate) fn place(&self) -> Option<(u32, u64, u64)> {
         let (segment, identity, _) = self.of.as_ref().filter(|_| self.filled > 0)?;
         Some((*segment, *identity, self.start))
     }
 
-    /// A whole line that was read already.
+    /// Finds a whole line in memory.
     fn find(&self, offset: u64) -> Option<std::ops::Range<usize>> {
         let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
         let rest = self.room.get(start..self.filled)?;
@@ -114,7 +113,7 @@ impl Window {
             self.expected = None;
             (start, ((end - start) as usize).min(Window::READ_BYTES_MAX))
         } else if self.filled > 0 && offset < self.start && self.start - offset <= NEAR_BYTES {
-            // Backwards: up to where the last read began.
+            // Reading backwards: read up to the start of the last read.
             let from = self
                 .start
                 .saturating_sub(twice.max(NEAR_BYTES as usize / 2) as u64);
@@ -129,7 +128,7 @@ impl Window {
         if let Some(range) = self.find(offset) {
             return Ok(range);
         }
-        // It ends past what was read, or with the file.
+        // The line extends past the read, or ends at the end of the file.
         let mut asked = wanted;
         if from < offset {
             asked = FIRST_READ_BYTES;
@@ -152,7 +151,7 @@ impl Window {
         self.read_on(wanted)
     }
 
-    /// Fills the room up to `wanted` bytes, or the end of the file.
+    /// Fills the buffer up to `wanted` bytes, or to the end of the file.
     fn read_on(&mut self, wanted: usize) -> io::Result<()> {
         let Some((_, _, file)) = &self.of else {
             return Ok(());
@@ -198,7 +197,7 @@ mod tests {
             bytes.extend((0..*len).map(|at| (b'a' + (at % 26) as u8) ^ (*len as u8 & 7)));
             bytes.push(b'\n');
         }
-        // The last one has no LF.
+        // The last line has no LF.
         bytes.pop();
         let memory = Memory::new();
         memory.create_dir("").unwrap();
@@ -206,7 +205,7 @@ mod tests {
         (starts, bytes, memory.open("a", Access::Read).unwrap())
     }
 
-    /// Lines of many lengths, read in many orders, are what stands in the file.
+    /// Lines of various lengths, read in various orders, match the file.
     #[test]
     fn any_line_in_any_order() {
         let mut random = Random(7);
@@ -244,7 +243,8 @@ mod tests {
         }
     }
 
-    /// Bug: a read that began where a line did, and ended within it, was taken for the file's end.
+    /// Regression: a read that began at the start of a line and ended within it was taken for the
+    /// end of the file.
     #[test]
     fn a_read_that_ends_within_the_line_it_began_with_goes_on() {
         let lines = [100; 30];
@@ -255,7 +255,7 @@ mod tests {
                 window
                     .turn_to(1, 1, || Ok::<_, ()>(Arc::clone(&file)))
                     .unwrap();
-                // As a read backwards leaves it.
+                // The state that a backward read leaves.
                 window.read(starts[first] + cut, 500).unwrap();
                 for place in (0..=first).rev() {
                     let start = starts[place] as usize;

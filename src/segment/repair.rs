@@ -1,5 +1,5 @@
-//! Repairs a segment: moves damaged bytes to `quarantine/`, and gives lines that were edited by
-//! hand a new checksum. The caller holds the write lock.
+//! Repairs a segment: moves damaged bytes to `quarantine/` and restamps hand-edited lines with a
+//! new checksum. The caller holds the write lock.
 
 use std::io;
 
@@ -14,28 +14,28 @@ use crate::storage::{
     replace_file_after,
 };
 
-/// What [`repair`](crate::Store::repair) did to one segment.
+/// The result of [`repair`](crate::Store::repair) for one segment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Repaired {
     /// The segment, relative to the store.
     pub file: String,
-    /// Where the bytes that were taken out are now, relative to the store.
+    /// The quarantine file that has the removed bytes, relative to the store.
     pub quarantine: Option<String>,
-    /// How many damaged lines were taken out.
+    /// Number of damaged lines that were removed.
     pub quarantined_lines: u64,
-    /// How many bytes they had.
+    /// Number of bytes in those lines.
     pub quarantined_bytes: u64,
-    /// How many rewritten lines were given a new checksum.
+    /// Number of edited lines that were given a new checksum.
     pub restamped_lines: u64,
-    /// How many rewritten lines were left as they are: because no one said that they are right, or
-    /// because they hold no record that could have been written, or a number that cannot be theirs.
+    /// Number of edited lines that were left unchanged: because the caller did not accept edits, or
+    /// because they hold no valid record or an impossible sequence number.
     pub altered_lines_left: u64,
-    /// Whether the segment was sealed, and has a new seal.
+    /// Whether the segment was sealed and has a new seal.
     pub resealed: bool,
 }
 
 impl Repaired {
-    /// Nothing was done yet.
+    /// The result before anything was done.
     pub(crate) fn nothing(file: String) -> Repaired {
         Repaired {
             file,
@@ -49,26 +49,26 @@ impl Repaired {
     }
 }
 
-/// The lines of a segment, as those that it keeps and those that are taken out.
+/// The lines of a segment, separated into those to keep and those to remove.
 struct Sorted {
     kind: Kind,
     accept_edits: bool,
-    /// The greatest number that a rewritten line can have.
+    /// The greatest sequence number that an edited line may have.
     seq_max: u64,
     kept: Vec<u8>,
-    /// By offset and length.
+    /// Offsets and lengths.
     taken_out: Vec<(u64, u64)>,
     restamped: u64,
-    /// Altered lines that stay as they are.
+    /// Number of altered lines that are left unchanged.
     left: u64,
-    /// The number of the last line.
+    /// The sequence number of the last line.
     seq: u64,
-    /// The last line had no LF, and is whole.
+    /// The last line is complete but had no LF.
     is_tail_ended: bool,
 }
 
 impl Sorted {
-    /// Sorts the lines of a segment.
+    /// Separates the lines of a segment.
     fn read(mut self, file: &dyn StorageFile) -> io::Result<Sorted> {
         self.kept
             .reserve(usize::try_from(file.stat()?.len).unwrap_or(0));
@@ -85,7 +85,7 @@ impl Sorted {
         read_full(file, &mut line, scanned.end)?;
         let (offset, bytes) = (scanned.end, &*line);
         self.add(Stretch::Line { offset, bytes }.classified(self.kind));
-        // It has no LF to take out.
+        // The last line has no LF to remove.
         if let Some((offset, len)) = self.taken_out.last_mut() {
             *len = (*len).min(scanned.end + tail.len - *offset);
         }
@@ -107,7 +107,7 @@ impl Sorted {
             } => (offset, bytes, line),
         };
         match line {
-            // It is no more use for its checksum.
+            // It holds no record, although its checksum is right.
             Line::Void(_) => self.taken_out.push((offset, bytes.len() as u64 + 1)),
             Line::Good(envelope) => {
                 self.seq = envelope.seq;
@@ -141,10 +141,10 @@ impl Sorted {
     }
 }
 
-/// Mends one segment; `None` if there is nothing to do. `seq_max` is the greatest number that a
-/// rewritten line can have; `moment` makes the name in quarantine a new one. Calls `ready` with the
-/// bytes that the segment will have, and the name of the file that has them, before it takes the
-/// segment's place; it tells whether it gave them a seal.
+/// Repairs one segment; `None` if there is nothing to do. `seq_max` is the greatest sequence number
+/// that an edited line may have. `moment` makes the quarantine file name unique. Before the segment
+/// is replaced, calls `ready` with its new bytes and the name of the temporary file that has them;
+/// `ready` returns whether it sealed them.
 pub(crate) fn repair_segment(
     storage: &dyn Storage,
     name: SegmentName,
@@ -197,8 +197,9 @@ pub(crate) fn repair_segment(
     if let (Err(_), Some(target)) = (&replaced, &quarantine)
         && segment.is_current(storage, &path).unwrap_or(false)
     {
-        // While the bytes are still in the segment, a copy for each try would fill the disk. Once
-        // it was replaced, as when only its directory's sync failed, there is no other copy.
+        // The bytes are still in the segment, so repeated attempts would fill the disk with copies.
+        // If the segment was replaced, and for example only the directory's sync failed, the copy
+        // is the only one left.
         let _ = storage.remove_file(target);
     }
     replaced?;
@@ -213,7 +214,7 @@ pub(crate) fn repair_segment(
     }))
 }
 
-/// Moves lines, by offset and length, out of a file that is no segment.
+/// Moves lines, by offset and length, to quarantine from a file that is not a segment.
 pub(crate) fn take_out(
     storage: &dyn Storage,
     path: &str,
@@ -243,7 +244,8 @@ pub(crate) fn take_out(
     })
 }
 
-/// A name in quarantine that no file has: a clock may stand still, or be set back.
+/// An unused name in quarantine. `moment` alone is not unique: a clock may stand still or be set
+/// back.
 fn free_name(storage: &dyn Storage, path: &str, moment: u128) -> io::Result<String> {
     for moment in moment.. {
         let target = format!("quarantine/{}.{moment}", path.replace('/', "-"));
@@ -255,8 +257,8 @@ fn free_name(storage: &dyn Storage, path: &str, moment: u128) -> io::Result<Stri
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Copies parts of a segment, by offset and length, into a new file that survives the machine; if
-/// that fails, there is none.
+/// Copies parts of a segment, by offset and length, into a new durable file. If that fails, the
+/// file is removed.
 fn copy_out(
     storage: &dyn Storage,
     from: &dyn StorageFile,
@@ -265,7 +267,7 @@ fn copy_out(
 ) -> io::Result<()> {
     let copied = try_copy_out(storage, from, parts, target);
     if copied.is_err() {
-        // What there is of it would take up space that may be what is missing.
+        // A partial copy would take up space, which may be what is missing.
         let _ = storage.remove_file(target);
     }
     copied

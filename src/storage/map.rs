@@ -1,5 +1,5 @@
-//! A file's words as memory that processes share. One of two modules with unsafe code; the other
-//! gives memory back to the system.
+//! Maps the words of a file as memory that processes share. One of two modules with unsafe code;
+//! the other returns memory to the system.
 
 #![allow(unsafe_code)]
 
@@ -12,12 +12,11 @@ const WORD_BYTES: usize = size_of::<u64>();
 
 /// The first 64-bit words of a file, little-endian, mapped.
 ///
-/// What one process stores, any other that maps the file loads, without a call of the operating
-/// system. A load that sees a store also sees what its process stored before.
+/// A value that one process stores can be loaded by every other process that maps the file, without
+/// a system call. A load that sees a store also sees all earlier stores of the same process.
 ///
-/// Whoever makes the file shorter while it is mapped ends the processes that touch the missing
-/// part, as with `SQLite`'s `-shm` file: only files that no one else has any business with are
-/// mapped.
+/// If a file is truncated while it is mapped, processes that touch the missing part are killed, as
+/// with `SQLite`'s `-shm` file. So only files that no other program should touch are mapped.
 #[derive(Debug)]
 pub struct Words {
     map: MmapRaw,
@@ -34,7 +33,7 @@ impl Words {
         })
     }
 
-    /// Words that can only be loaded.
+    /// Maps words for loads only.
     pub(super) fn map_to_read(file: &File, count: usize) -> Option<Words> {
         Some(Words {
             map: options(file, count)?.map_raw_read_only(file).ok()?,
@@ -43,32 +42,32 @@ impl Words {
         })
     }
 
-    /// The word at a place; 0 past the last one.
+    /// The word at an index; 0 past the last one.
     pub fn load(&self, place: usize) -> u64 {
         self.word(place)
             .map_or(0, |word| u64::from_le(word.load(Ordering::Acquire)))
     }
 
-    /// Stores a word; past the last one, or where the file was opened to read, nothing.
+    /// Stores a word. Does nothing past the last one, or if the file was opened to read.
     pub fn store(&self, place: usize, value: u64) {
         if let Some(word) = self.word(place).filter(|_| self.is_writable) {
             word.store(value.to_le(), Ordering::Release);
         }
     }
 
-    // A mapping begins at a page.
+    // A mapping is page-aligned.
     #[allow(clippy::cast_ptr_alignment)]
     fn word(&self, place: usize) -> Option<&AtomicU64> {
         if place >= self.count {
             return None;
         }
-        // SAFETY: the mapping is as long as `self` lives, of at least `count` words, page-aligned
-        // and so aligned for a word, and all processes touch it through atomics only.
+        // SAFETY: the mapping lives as long as `self` and has at least `count` words. It is
+        // page-aligned and so aligned for a word, and all processes access it through atomics only.
         Some(unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().cast::<u64>().add(place)) })
     }
 }
 
-/// `None` if the file has not so many words: touching what lies past its end is fatal.
+/// `None` if the file has fewer words: touching memory past its end kills the process.
 fn options(file: &File, count: usize) -> Option<MmapOptions> {
     let len = count.checked_mul(WORD_BYTES)?;
     let has_all = file.metadata().ok()?.len() >= len as u64;

@@ -1,4 +1,4 @@
-//! A store in memory, for tests: it keeps the contract to the letter and no further.
+//! A store in memory, for tests. It gives exactly the guarantees of the contract and no more.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,19 +7,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Access, Entry, FileStat, FileTimes, Storage, StorageFile};
 
-/// What goes wrong at one operation.
+/// A fault injected into one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The operation fails with this error and does nothing.
     Error(io::ErrorKind),
-    /// An append or overwrite takes only this many bytes; any other operation fails.
+    /// An append or overwrite writes only this many bytes; any other operation fails.
     Short(usize),
-    /// This operation and every later one fails, as if the disk had gone.
+    /// This operation and every later one fails, as if the disk were gone.
     Gone,
 }
 
-/// Files in memory, shared by every clone: several stores over clones of one `Memory` see each
-/// other as processes on one disk do.
+/// Files in memory, shared by every clone: stores over clones of one `Memory` see each other like
+/// processes on one disk.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct Memory {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Every directory's names. Those that were synced are in `durable`.
+    /// The names in every directory: the visible ones in `live`, the synced ones in `durable`.
     dirs: BTreeMap<String, Dir>,
     files: BTreeMap<u64, Content>,
     next_id: u64,
@@ -87,32 +87,32 @@ impl Memory {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, at an operation that cannot be short.
+    /// Begins an operation that cannot be short, and returns the state.
     fn begin(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.state();
         state.step_whole()?;
         Ok(state)
     }
 
-    /// How many operations were asked for so far, reads and locks included.
+    /// Number of operations so far, including reads and locks.
     pub fn operations(&self) -> u64 {
         self.state().operations
     }
 
-    /// Lets the operation with this number (the first is 0) go wrong.
+    /// Injects a fault into the operation with this number, counted from 0.
     pub fn fail_at(&self, operation: u64, fault: Fault) {
         self.state().faults.insert(operation, fault);
     }
 
-    /// Forgets every fault, and heals a disk that had gone.
+    /// Removes all faults, and makes a disk that was gone work again.
     pub fn heal(&self) {
         let mut state = self.state();
         state.faults.clear();
         state.gone = false;
     }
 
-    /// What a machine that lost its power now finds: synced names and bytes, and of the rest a
-    /// part that `choose` picks. It is called with a length and returns at most that.
+    /// The contents after a power cut: synced names and bytes, and an arbitrary part of the rest.
+    /// `choose` is called with a length and returns how much of it is kept.
     #[must_use]
     pub fn after_power_cut(&self, mut choose: impl FnMut(usize) -> usize) -> Memory {
         let state = self.state();
@@ -159,7 +159,7 @@ impl Memory {
                 },
             );
         }
-        // A directory whose own name was lost is out of reach, with all that is in it.
+        // A directory whose own name was lost is unreachable, with everything in it.
         let reachable: Vec<String> = kept
             .dirs
             .keys()
@@ -179,7 +179,7 @@ impl Memory {
         Some(content.live.clone())
     }
 
-    /// Puts bytes into a file as another program would, past every fault and read-only or not.
+    /// Writes a file as another program would, regardless of faults and the read-only mode.
     pub fn put_bytes(&self, path: &str, bytes: Vec<u8>) {
         let mut state = self.state();
         let known = state.file_id(path);
@@ -197,7 +197,7 @@ fn split(path: &str) -> (&str, &str) {
 }
 
 impl State {
-    /// Counts an operation; tells what goes wrong at it.
+    /// Counts an operation; returns its fault, if there is one.
     fn step(&mut self) -> io::Result<Option<usize>> {
         let number = self.operations;
         self.operations += 1;
@@ -215,7 +215,7 @@ impl State {
         }
     }
 
-    /// An operation that cannot be short.
+    /// Counts an operation that cannot be short.
     fn step_whole(&mut self) -> io::Result<()> {
         match self.step()? {
             None => Ok(()),

@@ -1,5 +1,5 @@
-//! The narrow trait through which the store reaches its files, and its two implementations: the
-//! [`Disk`], and [`Memory`] for tests, which fails, writes short and loses power on demand.
+//! The narrow trait through which the store accesses its files, and its two implementations: the
+//! [`Disk`], and [`Memory`] for tests, which can fail, write short and lose power on demand.
 
 mod disk;
 mod map;
@@ -22,19 +22,19 @@ pub use volume::Volume;
 /// How to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// To read what exists.
+    /// Read an existing file.
     Read,
-    /// To read and append; the file is made if it is not there.
+    /// Read and append; the file is created if it does not exist.
     Append,
-    /// To read and overwrite in place; the file is made if it is not there.
+    /// Read and overwrite in place; the file is created if it does not exist.
     Overwrite,
 }
 
-/// One name in a directory.
+/// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The name, without its directory. A name that is not UTF-8 is given lossily, and can then
-    /// not be opened.
+    /// The name, without its directory. A name that is not UTF-8 is converted lossily and then
+    /// cannot be opened.
     pub name: String,
     /// Whether it is a directory, or a link to one.
     pub is_dir: bool,
@@ -42,55 +42,57 @@ pub struct Entry {
     pub is_file: bool,
 }
 
-/// What is known of an open file.
+/// Metadata of an open file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStat {
     /// Its length in bytes.
     pub len: u64,
-    /// What tells this file from another under the same name, where the system has such a thing;
-    /// else 0.
+    /// Distinguishes this file from another one under the same name; 0 if the system has no such
+    /// identity.
     pub identity: u64,
     /// Whether the file still has a name.
     pub is_linked: bool,
-    /// Whether its mode lets no one write it, as [`Storage::set_read_only`] leaves it.
+    /// Whether its mode forbids everyone to write it, as after [`Storage::set_read_only`].
     pub is_read_only: bool,
 }
 
-/// When a file changed, in nanoseconds since 1970.
+/// The times of a file's last changes, in nanoseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileTimes {
-    /// Its bytes.
+    /// Last change of its bytes.
     pub modified_ns: i64,
-    /// Its bytes, name, owner or mode: no program sets this one at will.
+    /// Last change of its bytes, name, owner or mode. Programs cannot set this time.
     pub changed_ns: i64,
 }
 
 /// The files of one store.
 ///
-/// One directory for good: who moves it away and puts another one in its place does not have what is
-/// open write there, see [`Storage::is_in_place`]. Paths are relative to the store's directory, with `/` between their parts; an empty path is
-/// the store's directory itself. The contract, which every implementation keeps:
+/// It stays bound to one directory: after the directory is moved and another one takes its place,
+/// an open store does not write to the new one; see [`Storage::is_in_place`]. Paths are relative to
+/// the store's directory, with `/` between their parts; an empty path is the store's directory
+/// itself. Every implementation keeps this contract:
 ///
-/// - **Visibility.** Bytes that [`StorageFile::append`] or [`StorageFile::write_at`] took are
+/// - **Visibility.** Bytes that [`StorageFile::append`] or [`StorageFile::write_at`] accepted are
 ///   seen by every later read of the file, through any handle, in any process.
-/// - **Survival.** They outlive the process at once. They outlive the machine only once
-///   [`StorageFile::sync`] returned `Ok` after them, and a new name only once
-///   [`Storage::sync_dir`] of its directory did. What was not synced may be there, in part, or not.
-/// - **Failure.** A failed or short append may have added any prefix of its bytes. A failed
-///   sync says nothing of what reached the disk; repeating it proves nothing either.
-/// - **Locks** belong to the handle, exclude every other handle, in whatever process, and end
-///   with it or with the process.
+/// - **Durability.** Such bytes survive a crash of the process at once. They survive a crash of the
+///   machine or a power cut only after [`StorageFile::sync`] returned `Ok`, and a new name only
+///   after [`Storage::sync_dir`] of its directory did. Bytes that were not synced may be present,
+///   absent or present in part.
+/// - **Failure.** A failed or short append may have added any prefix of its bytes. After a failed
+///   sync it is unknown which bytes reached the disk; retrying the sync proves nothing either.
+/// - **Locks** belong to the handle, exclude every other handle in every process, and end with the
+///   handle or with the process.
 pub trait Storage: Debug + Send + Sync {
-    /// Where the store is, for messages.
+    /// The location of the store, for messages.
     fn root(&self) -> &Path;
 
-    /// Whether the store's path still leads to the directory that was first used through this. An
-    /// error if it leads nowhere.
+    /// Whether the store's path still refers to the directory that this storage used first. An
+    /// error if the path does not exist.
     fn is_in_place(&self) -> io::Result<bool> {
         Ok(true)
     }
 
-    /// Fails where files cannot be made in the store's directory, as far as the system tells.
+    /// Fails if files cannot be created in the store's directory, as far as the system can tell.
     fn check_writable(&self) -> io::Result<()> {
         Ok(())
     }
@@ -98,83 +100,87 @@ pub trait Storage: Debug + Send + Sync {
     /// The names in a directory, in any order.
     fn read_dir(&self, dir: &str) -> io::Result<Vec<Entry>>;
 
-    /// Opens a file; a file made here can be read and written by its owner only.
+    /// Opens a file. A file created here is accessible to its owner only.
     fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn StorageFile>>;
 
-    /// The length and identity of a file that need not be open.
+    /// The length and identity of a file, without opening it.
     fn stat(&self, path: &str) -> io::Result<FileStat>;
 
-    /// When a file's bytes, and when anything about it, last changed. `None` where the system
-    /// does not tell. Apart from [`stat`](Storage::stat), as on Linux asking makes the next write
-    /// slower.
+    /// The times at which a file's bytes, and its bytes or metadata, last changed. `None` if the
+    /// system does not support this. Separate from [`stat`](Storage::stat), because on Linux
+    /// reading the times makes the next write slower.
     fn times(&self, path: &str) -> io::Result<Option<FileTimes>> {
         let _ = path;
         Ok(None)
     }
 
-    /// What the store's directory lies on, or will lie on. `None` where the system does not tell.
+    /// The file system that the store's directory is on, or will be on. `None` if the system does
+    /// not support this.
     fn volume(&self) -> io::Result<Option<Volume>> {
         Ok(None)
     }
 
-    /// How many bytes this process can still write to the store's directory. `None` where the system
-    /// does not tell.
+    /// Number of bytes that this process can still write to the store's directory. `None` if the
+    /// system does not support this.
     fn free_bytes(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }
 
-    /// Makes a directory, for its owner only, and the missing ones above the store's own; one that
-    /// is there already is no error. Tells whether it was made.
+    /// Creates a directory with access for its owner only, and the missing directories above the
+    /// store's own. Not an error if it exists. Returns whether it was created.
     fn create_dir(&self, dir: &str) -> io::Result<bool>;
 
-    /// Makes the names in a directory survive the machine.
+    /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &str) -> io::Result<()>;
 
-    /// Gives a file another name in one step, replacing what had it.
+    /// Renames a file atomically, replacing an existing file.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Takes an empty directory away.
+    /// Removes an empty directory.
     fn remove_dir(&self, dir: &str) -> io::Result<()>;
 
-    /// Lets no one open a file to write it any more, by its mode, which the superuser may ignore.
-    /// Who has it open goes on, and it can still be renamed, replaced and removed. It survives the
-    /// machine once [`StorageFile::sync`] returned `Ok` on a handle that was opened to read.
+    /// Removes write permission from a file's mode; the superuser may ignore it. Handles that are
+    /// already open keep working, and the file can still be renamed, replaced and removed. The
+    /// change is durable after [`StorageFile::sync`] returned `Ok` on a handle that was opened to
+    /// read.
     fn set_read_only(&self, path: &str) -> io::Result<()>;
 
-    /// Takes a file's name away.
+    /// Removes a file's name.
     fn remove_file(&self, path: &str) -> io::Result<()>;
 }
 
 /// An open file of a [`Storage`].
 pub trait StorageFile: Debug + Send + Sync {
-    /// Reads at an offset: fewer bytes than asked for where the file ends, 0 past its end.
+    /// Reads at an offset. Returns fewer bytes than requested at the end of the file, and 0 past
+    /// it.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Adds bytes at the end of the file, in one operation; returns how many were taken.
+    /// Appends bytes to the file in one operation; returns how many were written.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Overwrites bytes at an offset; returns how many were taken.
+    /// Overwrites bytes at an offset; returns how many were written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 
-    /// Makes the file's bytes survive the machine (`fdatasync`); on a handle opened to read, also
-    /// that the file is read-only (`fsync`).
+    /// Makes the file's bytes durable (`fdatasync`); on a handle opened to read, also the read-only
+    /// mode (`fsync`).
     fn sync(&self) -> io::Result<()>;
 
     /// The file's length and identity.
     fn stat(&self) -> io::Result<FileStat>;
 
-    /// The first `count` 64-bit words of the file as memory that all processes share, to load
-    /// and, if the file was opened to write, to store. The file must be that long, and never be
-    /// made shorter. `None` where that cannot be had: then they are read and written.
+    /// Maps the first `count` 64-bit words of the file as memory shared by all processes. They can
+    /// be loaded and, if the file was opened to write, stored. The file must be that long and must
+    /// never be truncated. `None` if mapping is not possible; the words are then read and written
+    /// as bytes.
     fn words(&self, count: usize) -> Option<Words> {
         let _ = count;
         None
     }
 
-    /// Tries to take the exclusive lock; `false` if another handle has it.
+    /// Tries to take the exclusive lock; `false` if another handle holds it.
     fn try_lock(&self) -> io::Result<bool>;
 
-    /// Gives the lock back.
+    /// Releases the lock.
     fn unlock(&self) -> io::Result<()>;
 }
 
@@ -187,12 +193,12 @@ pub(crate) fn full_path(storage: &dyn Storage, path: &str) -> PathBuf {
     }
 }
 
-/// The error of what could not be done to a file of the store.
+/// The error of a failed operation on a file of the store.
 pub(crate) fn io_error(storage: &dyn Storage, doing: &str, path: &str, e: io::Error) -> Error {
     Error::io(doing, &full_path(storage, path), e)
 }
 
-/// Whether a file's name, or its directory, is no longer there.
+/// Whether a file, or its directory, no longer exists.
 pub(crate) fn is_gone(e: &io::Error) -> bool {
     matches!(
         e.kind(),
@@ -200,7 +206,7 @@ pub(crate) fn is_gone(e: &io::Error) -> bool {
     )
 }
 
-/// What was found; `None` if its name, or its directory, is no longer there.
+/// The result; `None` if the file, or its directory, no longer exists.
 pub(crate) fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Err(e) if is_gone(&e) => Ok(None),
@@ -208,12 +214,12 @@ pub(crate) fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Takes a file's name away, unless someone else did.
+/// Removes a file's name, unless it is already removed.
 pub(crate) fn remove_if_there(storage: &dyn Storage, path: &str) -> io::Result<()> {
     if_there(storage.remove_file(path)).map(drop)
 }
 
-/// All bytes of a file.
+/// Reads a whole file.
 pub(crate) fn read_all(file: &dyn StorageFile) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(file.stat()?.len).unwrap_or(usize::MAX)];
     let read = read_full(file, &mut bytes, 0)?;
@@ -221,7 +227,7 @@ pub(crate) fn read_all(file: &dyn StorageFile) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// An open file with its identity, which differs from that of a later file of the same name.
+/// An open file with its identity, which distinguishes it from a later file of the same name.
 #[derive(Debug, Clone)]
 pub(crate) struct Named {
     pub file: Arc<dyn StorageFile>,
@@ -235,7 +241,7 @@ impl Named {
         Ok(Named { file, identity })
     }
 
-    /// Whether this is the file that others would find under `path`.
+    /// Whether `path` still refers to this file.
     pub(crate) fn is_current(&self, storage: &dyn Storage, path: &str) -> io::Result<bool> {
         match storage.stat(path) {
             Ok(found) => Ok(found.identity == self.identity),
@@ -259,8 +265,8 @@ pub(crate) fn read_full(file: &dyn StorageFile, buf: &mut [u8], offset: u64) -> 
     Ok(filled)
 }
 
-/// Appends all of `bytes`. A short append is continued where it stopped, which only the holder
-/// of the store's lock may do.
+/// Appends all of `bytes`. A short append is continued where it stopped, which is safe only under
+/// the store's lock.
 pub(crate) fn append_all(file: &dyn StorageFile, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.append(bytes) {
@@ -293,14 +299,14 @@ pub(crate) fn write_all_at(
     Ok(())
 }
 
-/// Puts `bytes` under `path` in one step that survives the machine: a temporary file in the same
-/// directory, fsync, rename, fsync of the directory. Nothing else here renames.
+/// Writes `bytes` to `path` atomically and durably: a temporary file in the same directory, fsync,
+/// rename, fsync of the directory. No other function here renames.
 pub(crate) fn replace_file(storage: &dyn Storage, path: &str, bytes: &[u8]) -> io::Result<()> {
     replace_file_after(storage, path, bytes, |_| Ok(()))
 }
 
-/// As [`replace_file`]; calls `ready` with the temporary file's path once that survives the
-/// machine, before it takes the place of the other.
+/// As [`replace_file`], but calls `ready` with the temporary file's path after that file is durable
+/// and before it is renamed.
 pub(crate) fn replace_file_after(
     storage: &dyn Storage,
     path: &str,
@@ -318,7 +324,7 @@ pub(crate) fn replace_file_after(
         storage.rename(&temporary, path)
     })();
     if replaced.is_err() {
-        // It would take up space that may be what is missing.
+        // The temporary file would take up space, which may be what is missing.
         let _ = storage.remove_file(&temporary);
     }
     replaced?;

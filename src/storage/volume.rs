@@ -1,17 +1,17 @@
-//! What a directory lies on.
+//! The file system that a directory is on.
 
 /// The file system that holds a store.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Volume {
-    /// Its type, as the system calls it: `ext4`, `nfs4`, `fuse.sshfs`.
+    /// Its type, as the system names it: `ext4`, `nfs4`, `fuse.sshfs`.
     pub file_system: String,
-    /// Whether other machines may write it, unseen by this one's locks.
+    /// Whether other machines may write to it. This machine's locks do not exclude them.
     pub is_network: bool,
-    /// How many bytes can still be written there.
+    /// Number of bytes that can still be written to it.
     pub free_bytes: u64,
 }
 
-/// What is known of the file system of a directory, or of the nearest one above it that exists.
+/// The file system of a directory, or of its nearest existing ancestor.
 #[cfg(target_os = "linux")]
 pub(super) fn volume_of(dir: &std::path::Path) -> std::io::Result<Option<Volume>> {
     use std::fs;
@@ -21,7 +21,7 @@ pub(super) fn volume_of(dir: &std::path::Path) -> std::io::Result<Option<Volume>
 
     use rustix::fs::{major, minor, statvfs};
 
-    // A relative path has nothing above it but the working directory.
+    // The only ancestor of a relative path is the working directory.
     let here = Path::new(".");
     let is_empty = |dir: &Path| dir.as_os_str().is_empty();
     let above = dir
@@ -30,7 +30,7 @@ pub(super) fn volume_of(dir: &std::path::Path) -> std::io::Result<Option<Volume>
     for dir in above {
         let metadata = match fs::metadata(dir) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-            // What is wrong with the path is reported when it is opened.
+            // The error is reported when the path is opened.
             Err(e) if e.kind() == io::ErrorKind::NotADirectory => return Ok(None),
             metadata => metadata?,
         };
@@ -47,14 +47,14 @@ pub(super) fn volume_of(dir: &std::path::Path) -> std::io::Result<Option<Volume>
     Ok(None)
 }
 
-/// Not known here.
+/// Not implemented for this system.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn volume_of(_: &std::path::Path) -> std::io::Result<Option<Volume>> {
     Ok(None)
 }
 
-/// The type of the file system on a device, from the text of `/proc/self/mountinfo`; the last one
-/// mounted there, if several are.
+/// The type of the file system on a device, from the text of `/proc/self/mountinfo`. If several are
+/// mounted there, the last one.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 fn type_of<'a>(mounts: &'a str, device: &str) -> Option<&'a str> {
     let mut on_device = mounts.lines().filter_map(|line| {
@@ -65,8 +65,8 @@ fn type_of<'a>(mounts: &'a str, device: &str) -> Option<&'a str> {
     on_device.next_back()
 }
 
-/// Whether a file system of this type may be written by other machines. A FUSE one that is not
-/// known is taken for local: most encrypt, join or convert what is on a local disk.
+/// Whether other machines may write to a file system of this type. An unknown FUSE type counts as
+/// local: most of them encrypt, merge or convert a local disk.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 fn is_network(file_system: &str) -> bool {
     const NETWORK: &str = "9p acfs afs beegfs ceph cifs coda davfs gfs2 glusterfs gpfs lustre ncpfs nfs \

@@ -1,5 +1,5 @@
-//! Lists of conversations. Which ones match is known by the index; the lines are read of those alone
-//! that are listed.
+//! Lists of conversations. The index decides which ones match; only the lines of listed ones are
+//! read.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -20,9 +20,9 @@ const USER: usize = 3;
 const SESSION: usize = 4;
 const PARENT: usize = 5;
 
-/// What a query asks for, as the index has it.
+/// The filters of a query, in terms of the index.
 struct Wanted {
-    /// Lookup fields, each with the hashes that it may have.
+    /// Lookup fields, each with the accepted hashes.
     values: Vec<(usize, Vec<(u32, u32)>)>,
     state: Option<Op>,
     since: i64,
@@ -70,7 +70,7 @@ impl Wanted {
         self.state.is_none_or(is_at) && self.values.iter().all(has_value)
     }
 
-    /// Where its rows stand in a list.
+    /// The range of positions that the time bounds select.
     fn bounds(&self) -> (Position, Position) {
         let to = match self.until {
             i64::MAX => Position::END,
@@ -79,7 +79,8 @@ impl Wanted {
         (Position::before(self.since), to)
     }
 
-    /// The shortest list that has all rows that match, and how many those are if it has no others.
+    /// The shortest index list that contains all matching rows. The count is given if that list
+    /// contains only matching rows.
     fn select(&self, table: &Table) -> (Select, Option<usize>) {
         let (from, to) = self.bounds();
         let mut lists = Vec::new();
@@ -89,7 +90,7 @@ impl Wanted {
                 let mut rows = table.walk(*list, Position::FIRST, Position::END);
                 rows.next().is_some()
             };
-            // Of the forms of a user's id, the log has one as a rule.
+            // A user's id has several forms; usually the log has one of them.
             let mut used = hashes.iter().map(list).filter(is_used);
             match (used.next(), used.next()) {
                 (Some(list), None) => lists.push(list),
@@ -119,7 +120,7 @@ impl Wanted {
         }
     }
 
-    /// How many conversations match.
+    /// Number of matching conversations.
     fn total(&self, inner: &Inner) -> Result<usize> {
         let mut total = 0;
         let mut last: Option<(i64, u64)> = None;
@@ -151,7 +152,7 @@ impl Wanted {
         }
     }
 
-    /// The place after so many that match, at least one; `None` if none follows.
+    /// The cursor after the first `passed` matching rows, at least one; `None` if no row follows.
     fn place_after(&self, inner: &Inner, passed: usize) -> Result<Option<Cursor>> {
         let mut left = passed;
         let mut after = None;
@@ -187,8 +188,9 @@ impl Wanted {
         }
     }
 
-    /// Has a walk of `count` rows that all match begin at the time of the last of so many of them;
-    /// how many are left to pass then, at least one. `None` if there are no more than those.
+    /// Moves the start of a walk over `count` matching rows to the time of row number `passed`.
+    /// Returns how many rows at that time are still to be skipped, at least one; `None` if no row
+    /// follows.
     fn jump(&self, table: &Table, walk: &mut Walk, passed: usize, count: usize) -> Option<usize> {
         let last = passed.checked_sub(1)?;
         let is_newest_first = self.order == Order::NewestFirst;
@@ -209,8 +211,8 @@ impl Wanted {
     }
 }
 
-/// The hashes of the workspaces that are this directory or below it. The index has no names: a line
-/// of each workspace is read.
+/// The hashes of the workspaces that are this directory or below it. The index has only hashes, so
+/// one line of each workspace is read.
 fn workspaces(inner: &Inner, directory: &str) -> Result<Vec<(u32, u32)>> {
     let seen = RefCell::new(HashMap::new());
     let mut from = Some(Position::FIRST);
@@ -250,8 +252,8 @@ fn workspaces(inner: &Inner, directory: &str) -> Result<Vec<(u32, u32)>> {
         .collect())
 }
 
-/// Lists what a query asks for, and says whether others follow; `user_ids` are the forms of its
-/// user's id.
+/// Lists the conversations that match a query, and reports whether more follow. `user_ids` are the
+/// forms of the user id in the query.
 pub(super) fn list(
     inner: &Inner,
     query: &ConversationQuery,
@@ -293,7 +295,7 @@ pub(super) fn list(
     }
     list.total = wanted.total(inner)?;
     if !list.items.is_empty() {
-        // Some may have gone meanwhile.
+        // Conversations may have been removed meanwhile.
         list.total = list
             .total
             .max(query.offset.saturating_add(list.items.len()));

@@ -1,4 +1,4 @@
-//! Conversations: an upsert by id. What their messages add up to is kept in the index.
+//! Conversations: an upsert by id. The totals of their messages are kept in the index.
 
 mod list;
 
@@ -69,17 +69,18 @@ query! {
     }
 }
 
-/// A part of the conversations that match a query.
+/// One page of the conversations that match a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationList {
-    /// Those asked for, each with what its messages add up to.
+    /// The conversations of this page, each with the totals of its messages.
     pub items: Vec<(Conversation, ConversationStats)>,
-    /// How many match, whatever limit and offset are.
+    /// Number of matching conversations, whatever limit and offset are.
     pub total: usize,
 }
 
 impl ConversationQuery {
-    /// Whether a conversation is one of those; `user_ids` are the forms of the query's.
+    /// Whether a conversation matches the query. `user_ids` are the forms of the user id in the
+    /// query.
     pub(crate) fn matches(&self, conversation: &Conversation, user_ids: &[String]) -> bool {
         let is =
             |wanted: &Option<String>, value: &Option<String>| wanted.is_none() || wanted == value;
@@ -112,7 +113,7 @@ fn is_within(directory: &str, workspace: &str) -> bool {
 }
 
 impl Store {
-    /// The conversation with this id, and what its messages add up to.
+    /// The conversation with this id and the totals of its messages.
     pub fn get_conversation(&self, id: Uuid) -> Result<Option<(Conversation, ConversationStats)>> {
         self.inner().with_snapshot(|view| get(view, id))
     }
@@ -124,18 +125,18 @@ impl Store {
             .with_snapshot(|view| Ok(check_known(view, id).is_ok()))
     }
 
-    /// Conversations, a part of the list at a time. Those of a user are found by the id as it was
-    /// given, hashed or not.
+    /// Conversations, page by page. Those of a user are found by the original id, whether the log
+    /// has it hashed or not.
     ///
     /// # Errors
-    /// [`Io`](ErrorKind::Io), also if it asks for a user, ids in the log are hashed, and their key
-    /// is not there.
+    /// [`Io`](ErrorKind::Io), also if the query has a user, ids in the log are hashed, and their
+    /// key is missing.
     pub fn conversations(&self, query: &ConversationQuery) -> Result<ConversationList> {
         Ok(self.conversations_within(query, usize::MAX)?.0)
     }
 
-    /// As [`conversations`](Store::conversations), of no more than this many bytes of lines and the
-    /// line past them; and whether others follow.
+    /// As [`conversations`](Store::conversations). The page also ends with the line that exceeds
+    /// this number of bytes. Also returns whether more follow.
     pub(crate) fn conversations_within(
         &self,
         query: &ConversationQuery,
@@ -149,7 +150,7 @@ impl Store {
         list::list(self.inner(), query, &user_ids, bytes_max)
     }
 
-    /// Conversations, newest first, page by page: also while others begin.
+    /// Conversations, newest first, page by page. Paging works while new conversations begin.
     #[cfg(feature = "mcp")]
     pub(crate) fn conversation_page(
         &self,
@@ -162,10 +163,10 @@ impl Store {
         })
     }
 
-    /// Changes a conversation: what `change` makes of it as it stands is recorded, if that is
-    /// something else. Its `updated_at` becomes now unless `change` sets it, or it is later.
-    /// Returns the conversation as it stands then. `change` runs while the store is locked and
-    /// must not use it: it would wait for itself.
+    /// Changes a conversation: calls `change` with the current version and records the result if it
+    /// is different. Sets `updated_at` to the current time, unless `change` sets it or it is
+    /// already later. Returns the new version. `change` runs while the store is locked and must not
+    /// use the store: that would deadlock.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, Store};
@@ -181,8 +182,8 @@ impl Store {
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) if there is no such conversation;
-    /// [`InvalidInput`](ErrorKind::InvalidInput) and [`Conflict`](ErrorKind::Conflict) for what
-    /// cannot be recorded, as another `created_at`.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) and [`Conflict`](ErrorKind::Conflict) if the
+    /// result cannot be recorded, such as one with another `created_at`.
     pub fn update_conversation(
         &self,
         id: Uuid,
@@ -198,7 +199,7 @@ impl Store {
             }
             let is_stamped = conversation.updated_at == known.updated_at;
             if is_stamped {
-                // A clock that is behind the last writer's takes nothing back.
+                // If this clock is behind the last writer's, `updated_at` must not go backwards.
                 let now = Timestamp::now();
                 if now.at() > known.updated_at.at() {
                     conversation.updated_at = now;
@@ -214,7 +215,8 @@ impl Store {
             if is_stamped && as_known == known {
                 return Ok(known);
             }
-            // What it was before the messages said otherwise is no news to its last line.
+            // A state that messages have overridden since the last line is a change, even if it
+            // equals that line.
             self::change(txn, &known, &mut redacted)
                 .map_err(|e| e.with_key(format!("{KIND} {id}")))?;
             conversation_in(redacted.record()).cloned()
@@ -223,8 +225,8 @@ impl Store {
 }
 
 impl Store {
-    /// Changes a conversation, if there is one, whenever that is: its `updated_at` stays. Whether it
-    /// is another one then.
+    /// Changes a conversation, if it exists, but keeps its `updated_at`. Returns whether anything
+    /// changed.
     pub(crate) fn amend_conversation(
         &self,
         id: Uuid,
@@ -253,7 +255,7 @@ impl Store {
         })
     }
 
-    /// A conversation's title as the store's privacy settings let it be kept.
+    /// A conversation's title after redaction by the store's privacy settings.
     pub(crate) fn kept_title(&self, title: String) -> Result<String> {
         let titled = Conversation {
             title: Some(title),
@@ -283,7 +285,8 @@ pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, is_update: bool) -
         return Err(collision());
     }
     let same = |known: &Record| conversation_in(known).is_ok_and(|known| known == conversation);
-    // A change to what its last line says is one where messages said otherwise since.
+    // An update to what its last line says is still a change if messages have changed the state
+    // since.
     let is_back = is_update
         && read(txn, id)?.is_some_and(|stands| {
             (stands.status, &stands.last_error) != (known.status, &known.last_error)
@@ -294,8 +297,8 @@ pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, is_update: bool) -
     change(txn, known, redacted)
 }
 
-/// Puts a conversation that begins now, unless the log has it: then it must be that one, whatever
-/// became of it since.
+/// Adds a conversation that begins now. If the log has its id, it must be the same conversation,
+/// whatever has changed since.
 pub(super) fn put_again(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
     let conversation = conversation_in(redacted.record())?;
     let found = txn.find(KIND, [&conversation.id.to_string(), ""]);
@@ -358,7 +361,7 @@ pub(super) fn get(
     Ok(Some((found, stats)))
 }
 
-/// The conversation as it stands.
+/// The current version of the conversation.
 fn find(from: &impl Reads, id: Uuid) -> Result<Option<Conversation>> {
     let Some((row, _)) = from.find(KIND, [&id.to_string(), ""]) else {
         return Ok(None);
@@ -366,7 +369,7 @@ fn find(from: &impl Reads, id: Uuid) -> Result<Option<Conversation>> {
     Ok(read(from, row)?.filter(|conversation| conversation.id == id))
 }
 
-/// Whether a conversation is in the log.
+/// Checks that a conversation is in the log.
 pub(super) fn check_known(from: &impl Reads, id: Uuid) -> Result<()> {
     let found = from.find(KIND, [&id.to_string(), ""]);
     if found.is_some_and(|(_, row)| row.asserted.is_some()) {
@@ -384,7 +387,7 @@ fn conversation_in(record: &Record) -> Result<&Conversation> {
     }
 }
 
-/// The conversation of a row, with what its messages say of its state.
+/// The conversation of a row, with the status and time that later messages imply.
 fn read(from: &impl Reads, id: RowId) -> Result<Option<Conversation>> {
     let Some(decoded) = standing(from, KIND, id)? else {
         return Ok(None);
@@ -406,7 +409,7 @@ fn read(from: &impl Reads, id: RowId) -> Result<Option<Conversation>> {
         }
         conversation.last_error = None;
     }
-    // A message's line that someone forged may say a time that is none.
+    // A forged message line may have an invalid time.
     if sums.latest > conversation.updated_at.at()
         && let Ok(latest) = Timestamp::from_ms(sums.latest)
     {
@@ -415,13 +418,13 @@ fn read(from: &impl Reads, id: RowId) -> Result<Option<Conversation>> {
     Ok(Some(conversation))
 }
 
-/// Whether the conversation of a row stands at an error.
+/// Whether the current status of a row's conversation is an error.
 pub(crate) fn ended_in_error(from: &impl Reads, id: RowId) -> bool {
     let row = from.table(KIND).row(id).filter(|row| row.stands());
     row.is_some_and(|row| row.state == status_state(ConversationStatus::Error))
 }
 
-/// Names of models and configurations, by their hashes.
+/// Names of models and configurations, by hash.
 type Names = HashMap<u64, String>;
 
 fn stats(

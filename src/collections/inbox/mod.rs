@@ -1,4 +1,4 @@
-//! The inbox: tasks that wait, each held by one worker at a time.
+//! The inbox: a queue of tasks, each held by one worker at a time.
 
 mod steps;
 
@@ -79,7 +79,7 @@ impl Store {
         }
     }
 
-    /// What to ask Telegram for next: the greatest `update_id` of the inbox and one, or 0.
+    /// The offset for Telegram's `getUpdates`: the greatest `update_id` in the inbox plus 1, or 0.
     pub fn telegram_offset(&self) -> Result<i64> {
         self.inner().with_snapshot(|view| {
             let latest = view.index().update_id_max();
@@ -89,21 +89,21 @@ impl Store {
 }
 
 impl Inbox<'_> {
-    /// How often a task is tried: one that is given back, or whose claim is released, fails
-    /// instead once it was claimed so often. Default: no limit. At least 1.
+    /// Maximum number of attempts for a task, at least 1. A task that was claimed this often fails
+    /// when it is given back or its claim is released. Default: no limit.
     #[must_use]
     pub fn attempts_max(mut self, attempts: u32) -> Self {
         self.attempts_max = i64::from(attempts.max(1));
         self
     }
 
-    /// Queues a task, and returns it; the task that is there if the `update_id` is known.
+    /// Queues a task and returns it. If the `update_id` is known, returns the existing task.
     pub fn enqueue(&self, update_id: i64, payload: Option<&str>) -> Result<InboxTask> {
         self.put(InboxTask::new(update_id, payload.map(str::to_owned)))
     }
 
-    /// Queues a message of a chat, and returns its task; the task that is there if the `update_id`
-    /// is known. `date` is kept as the sender gives it: Telegram's is in epoch seconds.
+    /// Queues a message of a chat and returns its task. If the `update_id` is known, returns the
+    /// existing task. `date` is kept as the sender gives it: Telegram's is in epoch seconds.
     pub fn enqueue_message(
         &self,
         update_id: i64,
@@ -136,7 +136,8 @@ impl Inbox<'_> {
         self.list_within(query, usize::MAX)
     }
 
-    /// As [`list`](Inbox::list), a page ending with the line that makes its lines this long.
+    /// As [`list`](Inbox::list). A page also ends with the line that brings the length of its lines
+    /// to this number of bytes.
     pub(crate) fn list_within(
         &self,
         query: &TaskQuery,
@@ -155,7 +156,7 @@ impl Inbox<'_> {
         })
     }
 
-    /// How many tasks stand where.
+    /// Number of tasks with each status.
     pub fn counts(&self) -> Result<TaskCounts> {
         self.store.inner().with_snapshot(|view| {
             let table = view.table(KIND);
@@ -169,17 +170,17 @@ impl Inbox<'_> {
             Ok(TaskCounts {
                 queued,
                 in_progress,
-                // Most are; the index keeps no list of them.
+                // Most tasks are done, so the index keeps no list of them.
                 done: table.len().saturating_sub(queued + in_progress + failed),
                 failed,
             })
         })
     }
 
-    /// Claims the oldest task that waits; `None` if none does. No one else gets it until it is
+    /// Claims the oldest queued task; `None` if there is none. No other worker gets it until it is
     /// given back or its claim is released.
     pub fn claim(&self) -> Result<Option<InboxTask>> {
-        // Workers that find nothing to do look without the lock.
+        // Without a lock first: idle workers poll often.
         if !self.is_any(TaskStatus::Queued)? {
             return Ok(None);
         }
@@ -191,7 +192,7 @@ impl Inbox<'_> {
     fn claim_first(&self, txn: &mut Txn<'_>) -> Result<Option<InboxTask>> {
         while let Some(row) = first(txn, TaskStatus::Queued) {
             let task = read(txn, &row)?.ok_or_else(collision)?;
-            // It was queued when more attempts were allowed.
+            // The task was queued under a higher limit of attempts.
             if task.attempts >= self.attempts_max {
                 self.give_back(txn, &task, None)?;
                 continue;
@@ -210,16 +211,16 @@ impl Inbox<'_> {
         Ok(None)
     }
 
-    /// Says that a task which was claimed is done.
+    /// Marks a claimed task as done.
     ///
     /// # Errors
-    /// [`Conflict`](ErrorKind::Conflict) if the claim was released meanwhile and someone else
-    /// holds the task, [`Lifecycle`](ErrorKind::Lifecycle) if no one does.
+    /// [`Conflict`](ErrorKind::Conflict) if the claim was released and another worker holds the
+    /// task, [`Lifecycle`](ErrorKind::Lifecycle) if no worker holds it.
     pub fn done(&self, task: &InboxTask) -> Result<()> {
         self.end(task, TaskStatus::Done, None)
     }
 
-    /// Gives up a task which was claimed.
+    /// Marks a claimed task as failed.
     ///
     /// # Errors
     /// As [`done`](Inbox::done).
@@ -235,8 +236,8 @@ impl Inbox<'_> {
         self.put_held(step)
     }
 
-    /// Gives a task which was claimed back to the queue, for another attempt; returns where it
-    /// stands: failed, if that was the last.
+    /// Returns a claimed task to the queue for another attempt. Returns its new status: failed, if
+    /// that was the last attempt.
     ///
     /// # Errors
     /// As [`done`](Inbox::done).
@@ -246,7 +247,7 @@ impl Inbox<'_> {
         self.put_held(step).map(|()| status)
     }
 
-    /// Puts a step of whoever holds a task.
+    /// Records a step of the worker that holds a task.
     fn put_held(&self, step: InboxStep) -> Result<()> {
         let inner = self.store.inner();
         let prepared = inner.policies().prepare(Record::from(step).checked()?)?;
@@ -256,14 +257,15 @@ impl Inbox<'_> {
         })
     }
 
-    /// Releases claims that are older than a timeout, as those of workers that died, or as far in
-    /// the future, as where the clock was set back; returns the tasks as they stand then: queued,
-    /// or failed if that was the last attempt.
+    /// Releases claims that are older than a timeout, such as those of workers that died. Also
+    /// releases claims that are as far in the future, which happens when the clock was set back.
+    /// Returns the released tasks in their new state: queued, or failed if that was the last
+    /// attempt.
     pub fn release_stale(&self, timeout: Duration) -> Result<Vec<InboxTask>> {
         let timeout = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
         let now = now();
-        // A claim from a time that is still to come was made by a clock that was set back since:
-        // how old it is, no one knows, and waiting for that time may take days.
+        // A claim in the future was made before the clock was set back. Its age is unknown, and
+        // waiting for its time to come may take days.
         let is_stale = |task: &InboxTask| {
             let age = task
                 .locked_at
@@ -301,8 +303,9 @@ impl Inbox<'_> {
             .with_snapshot(|view| Ok(first(view, status).is_some()))
     }
 
-    /// Runs once more, on what the files say now, if a line of a task at this state could not be
-    /// read: one that was damaged since it was indexed must not stand in the way of the others.
+    /// Runs once more, on the current content of the files, if the line of a task with this status
+    /// could not be read: a line that was damaged after it was indexed must not block the other
+    /// tasks.
     fn reading<T>(&self, status: TaskStatus, run: impl Fn() -> Result<T>) -> Result<T> {
         match run() {
             Err(e) if e.kind() == ErrorKind::Damaged => {
@@ -327,7 +330,7 @@ impl Inbox<'_> {
         put_made(txn, step.clone()).map(|()| step)
     }
 
-    /// The step with which a task goes back to the queue or, after its last attempt, fails.
+    /// The step that returns a task to the queue or, after its last attempt, fails it.
     fn back(&self, task: &InboxTask, error: Option<&str>) -> InboxStep {
         let is_last = task.attempts >= self.attempts_max;
         let status = if is_last {
@@ -343,7 +346,7 @@ impl Inbox<'_> {
     }
 }
 
-/// Puts a step that was made under the lock.
+/// Writes a step that was made under the lock.
 fn put_made(txn: &mut Txn<'_>, step: InboxStep) -> Result<()> {
     let mut redacted = txn.redact(Record::InboxStep(step))?;
     let put = put_step(txn, &mut redacted);
@@ -357,13 +360,14 @@ fn put_held(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<()> {
     let found = txn.find(KIND, [&step.id.to_string(), ""]);
     let waits = found.is_some_and(|(_, row)| row.stands() && row.state == Op::Queued);
     if step.attempt == 0 {
-        // As a record it would stand for the latest attempt, which may be someone else's.
+        // As a plain record, the step would apply to the latest attempt, which another worker may
+        // hold.
         return Err(lifecycle(
             "the task was not claimed: give what claim returned",
         ));
     }
     if waits && step.status == TaskStatus::Failed {
-        // As a record it would give up what no one holds.
+        // As a plain record, the step would fail a task that no worker holds.
         return Err(lifecycle(format!(
             "the task is queued and attempt {} holds it no more: claim it first",
             step.attempt

@@ -1,4 +1,4 @@
-//! What may become of a task: queued once for each update, and then one step after the other.
+//! The life cycle of a task: queued once for each update, then a sequence of steps.
 
 use super::KIND;
 use crate::collections::{Ack, collision, lifecycle, next_id, not_found, number, says, unchanged};
@@ -17,7 +17,7 @@ pub(in crate::collections) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted) ->
         txn.find(KIND, [&task.id.to_string(), ""])
     };
     if let Some((row, known)) = with_update_id(txn, task.update_id)? {
-        // By an id of its own it would be another task.
+        // With another id it would be another task.
         if task.id != 0 && task.id != known.id {
             let message = format!(
                 "update_id {} is that of task {}, not {}",
@@ -48,7 +48,7 @@ pub(in crate::collections) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted) ->
     Ok(Ack::added(seq).assigning(Some(id)))
 }
 
-/// The task of an update.
+/// The task with this `update_id`.
 fn with_update_id(from: &impl Reads, update_id: i64) -> Result<Option<(Row, InboxTask)>> {
     let select = Select::Lookup(0, from.hasher().lookup(&update_id.to_string()));
     let table = from.table(KIND);
@@ -88,7 +88,7 @@ pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, redacted: &mut Redacte
     } else {
         TaskStatus::InProgress
     };
-    // One that waits may only be claimed or, having been tried too often, given up.
+    // A queued task may only be claimed or, after too many attempts, failed.
     let is_given_up = step.status == TaskStatus::Failed && step.attempt > 0;
     if task.status != from || (from == TaskStatus::Queued && !is_claim && !is_given_up) {
         return Err(lifecycle(format!(
@@ -108,7 +108,7 @@ pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, redacted: &mut Redacte
         };
         return Err(Error::new(ErrorKind::Conflict, message));
     }
-    // The error of the latest failure stays with the task.
+    // The task keeps the error of its latest failure.
     if step.error.is_none() && task.error.is_some() {
         let error = task.error;
         *redacted = txn.redact(Record::InboxStep(InboxStep {
@@ -125,7 +125,7 @@ pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, redacted: &mut Redacte
     Ok(Ack::added(seq).assigning(Some(task.id)))
 }
 
-/// Whether a step is the last one once more. A claim is only if it says its very time: else two
+/// Whether a step repeats the last one. A claim does only if its time is equal: otherwise two
 /// workers would hold one task.
 fn is_again(last: &InboxStep, step: &InboxStep) -> bool {
     let is_same_attempt = if step.status == TaskStatus::InProgress {
@@ -137,7 +137,7 @@ fn is_again(last: &InboxStep, step: &InboxStep) -> bool {
     last.status == step.status && is_same_attempt && is_same_error
 }
 
-/// The task of a row, as it stands.
+/// The current state of a row's task.
 pub(super) fn read(from: &impl Reads, row: &Row) -> Result<Option<InboxTask>> {
     if !row.stands() {
         return Ok(None);

@@ -1,14 +1,14 @@
-//! Rollups: what the messages of each day add up to, of those that are in the log and of those
-//! that were rolled up before they were removed. One sum, whichever of them are still there.
+//! Rollups: daily totals of messages, both of those in the log and of those that were rolled up
+//! before they were removed. The totals are the same whichever messages are still in the log.
 //!
-//! A rollup names the messages that it counts, by hashes of their ids. A message is added if none
-//! of its day's rollups names it, so none is counted twice: not when it comes back after it was
-//! removed, nor when a crash let only some of a day's rollups be written. A rollup of another
-//! tool's making that names none counts its group's messages up to its `through_seq`.
+//! A rollup lists the messages that it counts, by hashes of their ids. A message is added only if
+//! no rollup of its day lists it, so none is counted twice: not when it is recorded again after it
+//! was removed, nor when a crash let only some of a day's rollups be written. A rollup from another
+//! tool that lists no messages counts its group's messages up to its `through_seq`.
 //!
-//! Who reads a day's messages takes some at a time, so that writers need not wait for all of them.
-//! Messages are removed only once the rollups that count them are durable. So if the day's rollups
-//! are what they were when the reading began, no message was missed but one that was erased.
+//! A day's messages are read in parts, so that writers need not wait for all of them. Messages are
+//! removed only after the rollups that count them are durable. So if the day's rollups have not
+//! changed since the reading began, no message was missed, except erased ones.
 
 mod roll;
 mod sum;
@@ -28,13 +28,13 @@ use crate::store::{Reads, Redacted, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::Rollups;
 
-/// Maximum number of hashes of ids in a rollup, so that it fits a line: they have 16 bytes each there.
+/// Maximum number of id hashes in a rollup, so that it fits a line: each takes 16 bytes there.
 const HASHES_MAX: usize = 1 << 19;
 
-/// How often a day is begun anew whose rollups were written by another meanwhile.
+/// Number of times a day is read again because another writer changed its rollups meanwhile.
 const TRIES_MAX: u32 = 5;
 
-/// Of which days to tell what messages add up to.
+/// The range of days of a rollup query.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RollupQuery {
     /// Only this day and later ones.
@@ -44,15 +44,16 @@ pub struct RollupQuery {
 }
 
 impl Store {
-    /// What the messages of each day and group add up to, those that retention removed included:
-    /// by day, then by model, configuration, orchestration mode and task type, those that have
-    /// none first. `through_seq` is the greatest sequence number of the log, or that of a rollup
-    /// that says more.
+    /// The totals of the messages of each day and group, including those that retention removed: by
+    /// day, then by model, configuration, orchestration mode and task type; missing values sort
+    /// first. `through_seq` is the greatest sequence number of the log, or that of a rollup if it
+    /// is greater.
     ///
-    /// It reads every message of the days asked for that is in the log; other records are
-    /// recorded meanwhile.
+    /// Reads every message of the requested days that is in the log. Other records can be written
+    /// meanwhile.
     ///
-    /// A message that was removed and comes back is not counted again, nor is its conversation.
+    /// A message that was removed and is recorded again is not counted twice, nor is its
+    /// conversation.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};
@@ -76,7 +77,7 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`Conflict`](ErrorKind::Conflict) if a day's rollups were written again and again while its
+    /// [`Conflict`](ErrorKind::Conflict) if other writers kept changing a day's rollups while its
     /// messages were read.
     pub fn rollups(&self, query: &RollupQuery) -> Result<Vec<Rollup>> {
         let mut rollups = Vec::new();
@@ -86,14 +87,14 @@ impl Store {
         Ok(rollups)
     }
 
-    /// Writes what the messages of a day add up to, and returns once that is on disk: those of
-    /// its messages that have no greater sequence number than the one returned may be removed
-    /// then, and [`rollups`](Store::rollups) still includes them. Again after a crash, or with
-    /// nothing new, it counts nothing twice.
+    /// Writes the rollups of a day and returns once they are on disk. From then on, the day's
+    /// messages whose sequence numbers are not greater than the returned one may be removed, and
+    /// [`rollups`](Store::rollups) still includes them. Calling it again after a crash, or without
+    /// new messages, counts nothing twice.
     ///
     /// # Errors
-    /// [`Conflict`](ErrorKind::Conflict) if others wrote the day's rollups again and again
-    /// meanwhile; whatever keeps records from being written.
+    /// [`Conflict`](ErrorKind::Conflict) if other writers kept changing the day's rollups
+    /// meanwhile; any error that prevents recording.
     pub fn roll_up(&self, day: Day) -> Result<u64> {
         let mut tries = 1;
         loop {
@@ -106,8 +107,8 @@ impl Store {
         }
     }
 
-    /// How far the log was read, and the rollups to be written so that all of a day's messages are
-    /// counted, with so many hashes each.
+    /// The sequence number up to which the log was read, and the rollups to write so that all of a
+    /// day's messages are counted, each with at most `hashes_max` hashes.
     fn rolled(&self, day: Day, hashes_max: usize) -> Result<(u64, Vec<Rollup>)> {
         let begin = |found: &Found| Roll::new(&found.rollups, hashes_max);
         let (found, roll, ()) = sum_day(self, day, begin, |_| ())?;
@@ -132,7 +133,7 @@ pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
     if rollup.message_hashes.is_empty() {
         return put_unnamed(txn, redacted, rollup);
     }
-    // The part that this one takes the place of, or the next one.
+    // The part that this rollup replaces, and the number of the next new part.
     let (mut place, mut next) = (None, 0);
     while let Some((loc, known)) = part(txn, rollup, next)? {
         next += 1;
@@ -148,7 +149,7 @@ pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
             if differs {
                 return Err(reaches_no_farther(rollup, &known));
             }
-            // It counts nothing that this one does not count.
+            // The existing part already counts everything that this rollup counts.
             let seq = txn.read(KIND, loc)?.seq.unwrap_or(0);
             return unchanged(txn, loc, seq);
         }
@@ -168,8 +169,8 @@ pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
     txn.push(redacted, None).map(Ack::added)
 }
 
-/// A rollup that does not name its messages takes the place of one that does not, if it reaches
-/// farther.
+/// Adds a rollup that lists no messages. It replaces an existing one that lists none if its
+/// `through_seq` is greater.
 fn put_unnamed(txn: &mut Txn<'_>, redacted: &Redacted, rollup: &Rollup) -> Result<Ack> {
     if let Some((loc, known)) = part(txn, rollup, rollup.part)? {
         if known == *rollup {
@@ -199,7 +200,7 @@ fn reaches_no_farther(rollup: &Rollup, known: &Rollup) -> Error {
     Error::new(ErrorKind::Conflict, message)
 }
 
-/// A part of a rollup's group and day, and where it stands.
+/// One part of the rollup of a group and day, and its location.
 fn part(txn: &Txn<'_>, of: &Rollup, part: u64) -> Result<Option<(Loc, Rollup)>> {
     let key = [&*of.day.to_string(), &*of.key_of_part(part)];
     let Some((_, row)) = txn.find(KIND, key) else {
@@ -219,7 +220,7 @@ fn rollup_in(record: Record) -> Result<Rollup> {
     }
 }
 
-/// The days of a query that have a message or a rollup.
+/// The days in the query's range that have a message or a rollup.
 fn days(view: &Snapshot<'_>, query: &RollupQuery) -> Vec<Day> {
     let start = |day: Day| day.bounds_ms().0;
     let until = query.until.map_or(i64::MAX, start);
@@ -227,7 +228,7 @@ fn days(view: &Snapshot<'_>, query: &RollupQuery) -> Vec<Day> {
     for kind in [Kind::Messages, KIND] {
         let mut from = query.since.map_or(0, start);
         while let Some(row) = walk(view, kind, (from, until)).next()
-            // A time that is none is that of a line which someone forged, and the others are later.
+            // Only a forged line has an invalid time. Such times sort after all others.
             && let Some(day) = view.table(kind).row(row).and_then(|row| Day::of(row.at).ok())
         {
             days.insert(day);
@@ -242,13 +243,13 @@ pub(crate) fn all_days(view: &Snapshot<'_>) -> Vec<Day> {
     days(view, &RollupQuery::default())
 }
 
-/// The rows of a kind from one time on until before another.
+/// The rows of a kind with times in the range `from..until`.
 fn walk<'v>(view: &'v Snapshot<'_>, kind: Kind, (from, until): (i64, i64)) -> Walk<'v> {
     let (from, until) = (Position::before(from), Position::before(until));
     view.table(kind).walk(Select::All, from, until)
 }
 
-/// The rollups of a day as they stand, in the order of their groups.
+/// The current rollups of a day, ordered by group.
 fn standing_rollups(view: &Snapshot<'_>, day: Day) -> Result<Vec<Rollup>> {
     let mut rollups = Vec::new();
     for row in walk(view, KIND, day.bounds_ms()) {
@@ -256,19 +257,19 @@ fn standing_rollups(view: &Snapshot<'_>, day: Day) -> Result<Vec<Rollup>> {
             rollups.push(rollup_in(decoded.record)?);
         }
     }
-    // A line that someone put in another day's time is not of this day.
+    // Skip rollups of other days whose lines were given a time of this day by hand.
     rollups.retain(|rollup| rollup.day == day);
     rollups.sort_by_cached_key(|rollup| (rollup.group(), rollup.part));
     Ok(rollups)
 }
 
-/// How far the log was read, and what the messages of a day add up to, by group.
+/// The sequence number up to which the log was read, and the totals of a day's messages by group.
 fn sum_up(store: &Store, day: Day) -> Result<(u64, Vec<Rollup>)> {
     let (found, sum, ()) = sum_day(store, day, Sum::new, |_| ())?;
     Ok((found.last_seq, sum.rollups(day, found.last_seq)))
 }
 
-/// The sums of a day, with how many conversations each group is of.
+/// The totals of a day, with the number of conversations in each group.
 struct Sum {
     day: DaySum,
     conversations: HashMap<Group, Conversations>,
@@ -277,9 +278,9 @@ struct Sum {
 /// The conversations of a group.
 #[derive(Default)]
 struct Conversations {
-    /// Those of which a message is in the log.
+    /// Those with a message in the log.
     present: HashSet<Uuid>,
-    /// Those of which a rollup counts a message.
+    /// Those with a message that a rollup counts.
     rolled: IdHashes,
     count: u64,
 }
@@ -326,7 +327,7 @@ impl Sum {
         let active_conversations = self.day.active_conversations();
         let rollup = |(group, part): (Group, Part)| {
             let known = self.conversations.get(&group);
-            // One from another log may reach farther than this log does.
+            // A rollup from another log may have a greater sequence number than this log.
             let through_seq = part.through_seq.max(last_seq);
             Rollup {
                 conversations: known.map_or(0, |known| known.count),
@@ -343,7 +344,7 @@ mod tests {
     use super::*;
     use crate::record::{Client, Conversation, ConversationMessage, Role, Timestamp};
 
-    /// A group with more messages than a line takes is rolled up in several parts.
+    /// A group whose hashes exceed the limit of one line is rolled up in several parts.
     #[test]
     fn full_rollups_are_followed_by_others() {
         const DAY_1: i64 = 1_766_793_600_000;
@@ -377,7 +378,7 @@ mod tests {
                 .with_snapshot(|view| standing_rollups(view, day));
             parts.push(standing.unwrap().len());
         }
-        // Nine messages and their conversation each.
+        // Nine messages, and the conversation of each.
         assert_eq!(parts, [1, 4, 4, 4, 10]);
     }
 }

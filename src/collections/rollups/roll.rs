@@ -1,13 +1,13 @@
-//! The rollups to be written before a day's messages are removed.
+//! Builds the rollups to write before a day's messages are removed.
 
 use std::collections::{BTreeMap, HashSet};
 
 use super::sum::{Adds, DaySum, Message};
 use crate::record::{Day, Group, IdHashes, Rollup, Tally, id_hash};
 
-/// Gathers a day's messages that no rollup counts yet, group by group. What a group's last rollup
-/// counts is gathered with them, so that the new rollup takes its place, until it is full; then
-/// another part is begun.
+/// Collects a day's messages that no rollup counts yet, group by group. The content of a group's
+/// last rollup is included, so that the new rollup replaces it, until it is full; then a new part
+/// is begun.
 pub(super) struct Roll {
     day: DaySum,
     /// The last rollup of each group.
@@ -16,7 +16,7 @@ pub(super) struct Roll {
     parts: BTreeMap<Group, Vec<Open>>,
 }
 
-/// A rollup that is being made.
+/// A rollup under construction.
 #[derive(Default)]
 struct Open {
     part: u64,
@@ -27,10 +27,10 @@ struct Open {
 }
 
 impl Open {
-    /// What comes after the last rollup of a group.
+    /// The rollup that continues the last one of a group.
     fn after(last: &Rollup, hashes_max: usize) -> Open {
         let len = last.message_hashes.len() + last.conversation_hashes.len();
-        // One that does not name its messages stays as it is.
+        // A rollup that lists no messages is kept as it is.
         if last.message_hashes.is_empty() || len >= hashes_max {
             return Open {
                 part: last.part.saturating_add(1),
@@ -85,7 +85,7 @@ impl Adds for Roll {
 
 impl Roll {
     pub(super) fn new(rollups: &[Rollup], hashes_max: usize) -> Roll {
-        // Parts come in order.
+        // The rollups are sorted by part, so the last part of each group is kept.
         let standing = rollups
             .iter()
             .map(|rollup| (rollup.group(), rollup.clone()));
@@ -97,7 +97,7 @@ impl Roll {
         }
     }
 
-    /// Those of groups that have messages which no rollup counts.
+    /// The rollups of groups that have messages which no rollup counts yet.
     pub(super) fn rollups(self, day: Day, last_seq: u64) -> Vec<Rollup> {
         let active_conversations = self.day.active_conversations();
         let rollup = |group: &Group, open: Open| Rollup {
@@ -106,7 +106,7 @@ impl Roll {
             active_conversations,
             message_hashes: IdHashes::of(open.messages),
             conversation_hashes: IdHashes::of(open.conversations.into_iter().collect()),
-            // One from another log may reach farther than this log does.
+            // A rollup from another log may have a greater sequence number than this log.
             ..Rollup::of(
                 day,
                 group.clone(),

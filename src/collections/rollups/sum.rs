@@ -1,4 +1,4 @@
-//! The sums of a day, of what stands in rollups and of the messages since.
+//! The totals of a day, from its rollups and the messages recorded since.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,17 +14,17 @@ use crate::record::{
 };
 use crate::store::{Inner, Reads, Snapshot, Store};
 
-/// What the log has of a day.
+/// The rollups and messages of a day in the log.
 pub(crate) struct Found {
     pub rollups: Vec<Rollup>,
-    /// The sequence numbers of its messages, in order.
+    /// The sequence numbers of its messages, in ascending order.
     messages: Vec<u64>,
-    /// The greatest of the log.
+    /// The greatest sequence number of the log.
     pub last_seq: u64,
 }
 
 impl Found {
-    /// What there is but for the messages.
+    /// Everything but the messages.
     fn begin(view: &Snapshot<'_>, day: Day) -> Result<Found> {
         Ok(Found {
             rollups: standing_rollups(view, day)?,
@@ -33,7 +33,7 @@ impl Found {
         })
     }
 
-    /// Takes in which messages there were then.
+    /// Lists the messages of the day up to `last_seq`.
     fn list_messages(&mut self, inner: &Inner, day: Day) -> Result<()> {
         let (start, end) = day.bounds_ms();
         let (mut from, until) = (Some(Position::before(start)), Position::before(end));
@@ -59,14 +59,14 @@ impl Found {
     }
 }
 
-/// What adds up the messages of a day.
+/// An accumulator for the messages of a day.
 pub(crate) trait Adds {
-    /// Takes in a message; they come in the order of their sequence numbers.
+    /// Adds a message. Messages come in the order of their sequence numbers.
     fn add(&mut self, message: Message);
 }
 
-/// Reads a day, and has `begin` begin a sum with what its rollups say, which takes its messages.
-/// `seen` is called under the same guard.
+/// Reads a day: `begin` makes an accumulator from the rollups, and then the day's messages are
+/// added to it. `seen` is called with the same snapshot as the rollups.
 pub(crate) fn sum_day<T: Adds, S>(
     store: &Store,
     day: Day,
@@ -91,7 +91,7 @@ pub(crate) fn sum_day<T: Adds, S>(
 /// A message to be counted.
 pub(crate) struct Message {
     pub seq: u64,
-    /// Its own time, epoch milliseconds.
+    /// The message's own time, in epoch milliseconds.
     pub at: i64,
     pub id: Uuid,
     pub conversation: Uuid,
@@ -99,7 +99,7 @@ pub(crate) struct Message {
     pub counted: Counted,
 }
 
-/// What is to be counted of the messages with these sequence numbers, but for those that are gone.
+/// Calls `take` with the messages that have these sequence numbers. Removed messages are left out.
 pub(crate) fn read(inner: &Inner, seqs: &[u64], mut take: impl FnMut(Message)) -> Result<()> {
     with_seqs(inner, seqs, |seq, at, message: Box<ConversationMessage>| {
         let (id, conversation) = (message.id, message.conversation_id);
@@ -115,30 +115,30 @@ pub(crate) fn read(inner: &Inner, seqs: &[u64], mut take: impl FnMut(Message)) -
     })
 }
 
-/// What a day's rollups and messages add up to, the messages in the order of their sequence
-/// numbers: sums of fractions depend on it.
+/// The totals of a day's rollups and messages. Messages are added in the order of their sequence
+/// numbers, because floating-point sums depend on the order.
 #[derive(Debug)]
 pub(crate) struct DaySum {
     groups: BTreeMap<Group, Part>,
     /// The messages that the rollups count.
     rolled: IdHashes,
     is_rolled: bool,
-    /// The number up to which messages are counted in `active_conversations` by a rollup that does
-    /// not say which it counts.
+    /// Messages up to this sequence number are counted in `active_conversations` by a rollup that
+    /// does not list its messages.
     active_through: u64,
     active_conversations: u64,
-    /// Conversations of which a message is in the log.
+    /// Conversations with a message in the log.
     present: HashSet<Uuid>,
-    /// Conversations of which a rollup counts a message.
+    /// Conversations with a message that a rollup counts.
     rolled_conversations: IdHashes,
 }
 
-/// What a group's rollups and messages add up to.
+/// The totals of a group's rollups and messages.
 #[derive(Debug, Default)]
 pub(super) struct Part {
-    /// The greatest number that a rollup gives.
+    /// The greatest `through_seq` of the rollups.
     pub through_seq: u64,
-    /// The number up to which messages are counted by a rollup that does not say which it counts.
+    /// Messages up to this sequence number are counted by a rollup that does not list its messages.
     counted_through: u64,
     pub tally: Tally,
 }
@@ -174,7 +174,7 @@ impl DaySum {
         }
     }
 
-    /// Takes in a message; whether no rollup counts it already.
+    /// Adds a message. Returns whether it was counted, that is, no rollup counts it already.
     pub(crate) fn count(&mut self, message: &Message) -> bool {
         let conversation = message.conversation;
         if self.present.insert(conversation)
@@ -197,28 +197,29 @@ impl DaySum {
         true
     }
 
-    /// Whether the day has rollups. Messages that come later may be counted by them.
+    /// Whether the day has rollups. They may count messages that are recorded later.
     pub(crate) fn is_rolled(&self) -> bool {
         self.is_rolled
     }
 
-    /// Gives back the room for what tells which messages the rollups count. No message is taken in
-    /// from then on, if there are rollups.
+    /// Frees the hashes of the messages that the rollups count. If there are rollups, no message
+    /// may be added after this.
     pub(crate) fn forget_rolled(&mut self) {
         self.rolled = IdHashes::default();
     }
 
-    /// What each group adds up to, in order.
+    /// The totals of each group, in order.
     pub(crate) fn tallies(&self) -> impl Iterator<Item = (&Group, &Tally)> {
         self.groups.iter().map(|(group, part)| (group, &part.tally))
     }
 
-    /// How many conversations have a message of the day, those included of which none is left.
+    /// Number of conversations with a message on this day, including those whose messages were all
+    /// removed.
     pub(crate) fn active_conversations(&self) -> u64 {
         self.active_conversations
     }
 
-    /// The hashes of their ids, as far as these are known.
+    /// The hashes of their ids, as far as they are known.
     pub(crate) fn conversations(&self) -> HashSet<u64> {
         let present = self.present.iter().map(|id| id_hash(*id));
         present.chain(self.rolled_conversations.iter()).collect()
@@ -229,7 +230,7 @@ impl DaySum {
     }
 }
 
-/// Whether an id is in a set, which mostly has none.
+/// Whether an id is in a set. The set is usually empty.
 pub(super) fn has(set: &IdHashes, id: Uuid) -> bool {
     !set.is_empty() && set.contains(id)
 }

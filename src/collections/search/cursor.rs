@@ -1,4 +1,4 @@
-//! Where a search goes on.
+//! The position at which a search continues.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,8 @@ use serde::{Serialize, Serializer};
 use crate::error::{Error, Result};
 use crate::record::Day;
 
-/// A place in what a search finds. It stays good while records are added, and in every process.
+/// A position in the results of a search. It remains valid in every process and while records are
+/// added.
 ///
 /// ```
 /// let cursor: decklog::query::SearchCursor = "2025-12-27-1042-1".parse()?;
@@ -17,16 +18,18 @@ use crate::record::Day;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SearchCursor {
-    /// The day to go on with.
+    /// The day to continue with.
     pub(super) day: Day,
-    /// The greatest number of its lines that are searched.
+    /// Lines with greater sequence numbers are skipped.
     pub(super) seq: u64,
-    /// How many matches with that number were given. Two have it where someone rewrote the log.
+    /// Number of matches with that sequence number that were already returned. Two lines have the
+    /// same number only if the log was edited.
     pub(super) given: usize,
 }
 
 impl SearchCursor {
-    /// Before the first line of a day; `None` where there is nothing before it.
+    /// Just before the first line of a day, at the end of the day before; `None` if there is no day
+    /// before it.
     pub(super) fn before(day: Day) -> Option<SearchCursor> {
         let before = day.minus(1);
         (before < day).then_some(SearchCursor {

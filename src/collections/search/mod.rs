@@ -1,4 +1,4 @@
-//! Looks for a text in all that the log says, the latest first.
+//! Full-text search over the log, latest records first.
 
 mod cursor;
 mod needle;
@@ -17,23 +17,24 @@ use crate::line::{Envelope, Value};
 use crate::record::{Day, Kind};
 use crate::store::{Hit, Scope, Step, Store};
 
-/// Maximum length of a key that is returned whole; keys that decklog wrote are shorter.
+/// Keys longer than this are cut. Keys that decklog wrote are shorter.
 const KEY_BYTES_MAX: usize = 2048;
 
-/// What to look for in the log.
+/// The parameters of a search.
 #[derive(Debug, Clone)]
 pub struct SearchQuery {
-    /// The text, as it stands: in upper or lower case, but with no wildcards. At most 1024 bytes.
+    /// The text to search for, without regard to case and without wildcards. Maximum length: 1024
+    /// bytes.
     pub text: String,
     /// Only records of this kind.
     pub kind: Option<Kind>,
-    /// Only what is of this time or later, in epoch milliseconds, by the record's own time.
+    /// Only records of this time or later, in epoch milliseconds, by the record's own time.
     pub since: Option<i64>,
-    /// Only what is before this time, in epoch milliseconds.
+    /// Only records before this time, in epoch milliseconds.
     pub until: Option<i64>,
     /// Maximum number of matches; 0 gives none. Default: 100.
     pub limit: usize,
-    /// Goes on where an earlier search ended.
+    /// Continues where an earlier search ended.
     pub after: Option<SearchCursor>,
 }
 
@@ -88,27 +89,27 @@ pub struct Found {
     pub is_whole: bool,
 }
 
-/// How far a search is.
+/// The progress of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SearchProgress {
-    /// How many bytes were read, or passed over.
+    /// Number of bytes that were read or skipped.
     pub bytes_read: u64,
-    /// How many there are at most to be read.
+    /// Maximum number of bytes to be read.
     pub bytes_all: u64,
 }
 
 impl Store {
-    /// Looks for a text in what the log says, the latest first.
+    /// Searches the log for a text, latest records first.
     ///
-    /// Searched are the texts of all lines, also those within JSON that was logged, but neither
-    /// names of members nor numbers. Letters match in upper and lower case, by Unicode's simple
-    /// case folding. The lines are searched as they stand: what was retracted, or superseded by a
-    /// later version, is found too; what was removed is not. Damaged lines are passed over.
+    /// The search covers the string values of all lines, including those within logged JSON, but
+    /// neither member names nor numbers. Letters match regardless of case, by Unicode's simple case
+    /// folding. Every line is searched: retracted and superseded versions are found too, removed
+    /// records are not. Damaged lines are skipped.
     ///
-    /// Days are searched from the latest to the earliest, by the records' own time; within a day,
-    /// what was recorded last comes first. Lines that came into another day's directory than their
-    /// own are found with that day. The log is read until there are enough matches, and nothing is
-    /// kept of it.
+    /// Days are searched from the latest to the earliest, by the records' own times; within a day,
+    /// what was recorded last comes first. Lines in the directory of a day other than their own are
+    /// found with that directory's day. The log is read until there are enough matches, and nothing
+    /// is cached.
     ///
     /// ```
     /// # use decklog::{Store, event_type};
@@ -131,9 +132,9 @@ impl Store {
         self.search_with(query, &mut |_| ControlFlow::Continue(()))
     }
 
-    /// As [`search`](Store::search), and calls `go_on` after every 256 KiB, or every segment of
-    /// which some is damaged. Where that breaks off, the answer is what was found until then, and
-    /// where to go on.
+    /// As [`search`](Store::search), and calls `go_on` after every 256 KiB, or after every segment
+    /// that has damage. If it breaks, the result has the matches found so far and the cursor to
+    /// continue from.
     ///
     /// # Errors
     /// As [`search`](Store::search).
@@ -171,7 +172,7 @@ impl Store {
             if finding.is_full(rest) {
                 return Ok(finding.full());
             }
-            // Who goes on from there must not begin where this search began.
+            // The cursor must move forward, or the next search would begin where this one began.
             if rest.is_some() && lines.day().zip(rest) == from {
                 continue;
             }
@@ -187,26 +188,26 @@ impl Store {
     }
 }
 
-/// The matches of a search, as far as it went.
+/// The state of a search in progress.
 struct Finding<'a> {
     query: &'a SearchQuery,
     needle: &'a Needle,
     since: i64,
     until: i64,
-    /// The day that is searched.
+    /// The day that is being searched.
     day: Option<Day>,
-    /// Its matches: no more than are asked for.
+    /// The matches of this day, at most as many as are needed.
     of_day: BTreeSet<Ranked>,
-    /// Those of later days.
+    /// The matches of later days.
     matches: Vec<SearchMatch>,
 }
 
-/// A match by its place among those of a day. Copies of a line are one match.
+/// A match, ordered within its day. Identical matches from copies of a line are equal.
 #[derive(Debug, PartialEq, Eq)]
 struct Ranked(SearchMatch);
 
 impl Ranked {
-    /// Numbers differ, unless someone rewrote the log; whatever follows is any order that stays.
+    /// Sequence numbers differ, unless the log was edited; the rest only makes the order stable.
     fn rank(&self) -> impl Ord + '_ {
         let Ranked(found) = self;
         let place = (Reverse(found.seq), found.kind, found.at);
@@ -240,14 +241,15 @@ impl Finding<'_> {
         }
     }
 
-    /// How many matches of the line at the cursor were given before, if it is of this day.
+    /// Number of matches on the cursor's line that were already returned, if the cursor is on this
+    /// day.
     fn given_at(&self, seq: u64) -> usize {
         let after = self.query.after;
         let after = after.filter(|after| Some(after.day) == self.day && after.seq == seq);
         after.map_or(0, |after| after.given)
     }
 
-    /// How many of the matches of this day were given before, of those that were found again.
+    /// Number of matches of this day that were found again but were already returned.
     fn given(&self) -> usize {
         let Some(SearchCursor { seq, .. }) = self.query.after else {
             return 0;
@@ -257,7 +259,7 @@ impl Finding<'_> {
         first.take_while(|Ranked(found)| found.seq == seq).count()
     }
 
-    /// How many matches of this day are needed.
+    /// Number of matches of this day that are still needed.
     fn needed(&self) -> usize {
         let left = self.query.limit - self.matches.len();
         left.saturating_add(self.given())
@@ -280,25 +282,25 @@ impl Finding<'_> {
                 snippet,
                 conversation_id: conversation_of(hit.kind, hit.envelope),
             }));
-            // That one may be given already: then more are needed.
+            // The new match may be one that was already returned; then one more is needed.
             if self.of_day.len() > self.needed() {
                 self.of_day.pop_last();
             }
         }
     }
 
-    /// Keeps the matches of the day that have greater numbers than this.
+    /// Keeps the matches of the day with greater sequence numbers than this.
     fn keep_after(&mut self, rest: u64) {
         self.of_day.retain(|Ranked(found)| found.seq > rest);
     }
 
-    /// Whether all that is asked for is found, and `rest` cannot come before it.
+    /// Whether there are enough matches, and no line up to `rest` can come before them.
     fn is_full(&self, rest: Option<u64>) -> bool {
         let last = self.of_day.last();
         self.of_day.len() >= self.needed() && last.is_some_and(|Ranked(last)| Some(last.seq) > rest)
     }
 
-    /// Takes in the matches of the day, of which all are known; says how many there were.
+    /// Adds the matches of the finished day to the result; returns their number.
     fn take_day(&mut self) -> usize {
         let given = self.given();
         let of_day = std::mem::take(&mut self.of_day).into_iter().skip(given);
@@ -321,7 +323,7 @@ impl Finding<'_> {
         }
     }
 
-    /// What was found, once that is all that is asked for.
+    /// The result of a search that found enough matches.
     fn full(&mut self) -> Found {
         let of_day = self.take_day();
         let last = self.matches.last().map(|last| last.seq);
@@ -334,8 +336,8 @@ impl Finding<'_> {
         self.found(next, true)
     }
 
-    /// What was found, where a search ends while lines up to the number `rest` of the day were not
-    /// searched.
+    /// The result of a search that ends while the lines of the day up to sequence number `rest`
+    /// have not been searched.
     fn broken_off(&mut self, rest: Option<u64>) -> Found {
         let next = match (self.day, rest) {
             (Some(day), Some(seq)) => {
@@ -351,7 +353,7 @@ impl Finding<'_> {
     }
 }
 
-/// A record's key, as a person writes it.
+/// A record's key in readable form.
 fn key_of(envelope: &Envelope<'_>) -> String {
     let [one, other] = envelope.key.each_ref().map(text_of);
     if other.is_empty() {

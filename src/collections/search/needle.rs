@@ -1,4 +1,4 @@
-//! What is sought, in lines as they stand and in the texts that they hold.
+//! The search text, matched against raw lines and against the string values in them.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -8,33 +8,33 @@ use regex::{Regex, RegexBuilder, bytes};
 
 use crate::error::{Error, Result};
 
-/// The longest text to look for, in bytes.
+/// Maximum length of the search text, in bytes.
 const TEXT_BYTES_MAX: usize = 1024;
-/// A compiled expression of the longest text takes less.
+/// Memory limit of a compiled expression; that of the longest text needs less.
 const COMPILED_BYTES_MAX: usize = 64 << 20;
-/// How much is shown of the text that holds what was sought.
+/// Maximum length of the snippet around a match, in characters.
 const SNIPPET_CHARS: usize = 160;
-/// The most of it that stands before what was sought.
+/// Maximum length of the snippet before the match, in characters.
 const BEFORE_CHARS: usize = 60;
-/// Maximum length of a path to a text that is returned whole.
+/// JSON pointers longer than this are cut.
 const FIELD_BYTES_MAX: usize = 512;
-/// Lines of decklog's own go no deeper.
+/// Maximum nesting depth. Lines that decklog writes are not nested deeper.
 const DEPTH_MAX: usize = 256;
-/// Members that say of the line, and not of the record.
+/// Members that belong to the line and not to the record.
 const ENVELOPE: [&[u8]; 4] = [b"\"seq\"", b"\"at\"", b"\"op\"", b"\"crc\""];
 
-/// A text that is sought, whatever the case of its letters.
+/// A search text, matched without regard to case.
 #[derive(Debug)]
 pub(super) struct Needle {
-    /// Finds it in a text.
+    /// Matches a string value.
     text: Regex,
-    /// Finds what may hold it in lines as they stand.
+    /// Matches raw lines that may contain the text.
     pub(super) lines: bytes::Regex,
 }
 
 impl Needle {
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if there is no text, or too much of it.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the text is empty or too long.
     pub(super) fn new(text: &str) -> Result<Needle> {
         let invalid = |message: String| Error::invalid(message).with_field("text");
         if text.is_empty() {
@@ -58,9 +58,9 @@ impl Needle {
         })
     }
 
-    /// The first text of a line that holds it: where that text stands, as a JSON pointer, and the
-    /// part of it around what was sought. Names of members are no texts, and a line that is no
-    /// JSON holds none.
+    /// The first string value of a line that contains the text: its JSON pointer and a snippet
+    /// around the match. Member names are not searched, and a line that is not valid JSON has no
+    /// match.
     pub(super) fn find(&self, line: &[u8]) -> Option<(String, String)> {
         let mut places: Vec<Place<'_>> = Vec::new();
         let mut rest = line;
@@ -98,7 +98,7 @@ impl Needle {
         None
     }
 
-    /// Looks for it in a string of a line.
+    /// Searches one string value of a line.
     fn look(&self, quoted: &[u8]) -> Option<String> {
         let text = text_of(quoted)?;
         let found = self.text.find(&text)?;
@@ -106,15 +106,15 @@ impl Needle {
     }
 }
 
-/// Where a value stands in what holds it.
+/// The position of a value in its parent.
 #[derive(Debug, Clone, Copy)]
 enum Place<'a> {
-    /// In an object, under a name as it is written, once that was read.
+    /// In an object, under this name in its JSON form, once the name was read.
     Name(Option<&'a [u8]>),
     Nth(usize),
 }
 
-/// Whether a value at these places says of the line.
+/// Whether the value at these places is an envelope member, which belongs to the line.
 fn is_envelope(places: &[Place<'_>]) -> bool {
     matches!(places, [Place::Name(Some(name))] if ENVELOPE.contains(name))
 }
@@ -131,7 +131,7 @@ fn string_len(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The text of a JSON string in a line; `None` if it is not valid.
+/// Decodes a JSON string of a line; `None` if it is not valid.
 fn text_of(quoted: &[u8]) -> Option<Cow<'_, str>> {
     if memchr::memchr(b'\\', quoted).is_none() {
         let text = quoted.get(1..quoted.len() - 1)?;
@@ -151,7 +151,7 @@ fn pointer(places: &[Place<'_>]) -> String {
                 pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
             }
             Place::Nth(nth) => {
-                // A String takes all.
+                // Writing to a `String` cannot fail.
                 let _ = write!(pointer, "{nth}");
             }
         }
@@ -162,7 +162,7 @@ fn pointer(places: &[Place<'_>]) -> String {
     pointer
 }
 
-/// The start of a text that is too long, and a sign that it was cut.
+/// Cuts a text to a maximum length, with a sign that it was cut.
 pub(super) fn clipped(mut text: String, bytes_max: usize) -> String {
     if text.len() > bytes_max {
         let boundary = (0..=bytes_max).rev().find(|at| text.is_char_boundary(*at));
@@ -172,7 +172,7 @@ pub(super) fn clipped(mut text: String, bytes_max: usize) -> String {
     text
 }
 
-/// The part of a text around what was found in it.
+/// The part of a text around the match.
 fn snippet(text: &str, start: usize, end: usize) -> String {
     let found = text[start..end].chars().take(SNIPPET_CHARS).count();
     let before = BEFORE_CHARS.min((SNIPPET_CHARS - found) / 2);
@@ -195,8 +195,8 @@ fn snippet(text: &str, start: usize, end: usize) -> String {
     )
 }
 
-/// An expression for what may hold a text in lines as they stand: the text as JSON writes it, and
-/// what may stand for any of its characters.
+/// An expression that matches raw lines which may contain a text: the text as JSON writes it, with
+/// the possible escapes of each character.
 fn in_lines(text: &str) -> String {
     let mut pattern = String::from("(?i:");
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! Segments of many strides: tests read a few hundred bytes at once.
+//! Tests with segments of many strides: they read a few hundred bytes at a time.
 
 use super::*;
 use crate::record::{ConversationTurn, Event, Record, TurnKind, Validity};
@@ -19,7 +19,7 @@ impl Dice {
     }
 }
 
-/// A record of a few kinds, lengths and days; and whether a search finds it, and on which day.
+/// A record of a random kind, length and day; and whether a search finds it, and on which day.
 fn record(n: u64, dice: &mut Dice) -> (Record, Option<u64>) {
     let day = dice.below(3);
     let at = DAY_1 + day.cast_signed() * DAY_MS;
@@ -56,7 +56,7 @@ fn query(limit: usize, after: Option<SearchCursor>) -> SearchQuery {
     }
 }
 
-/// A store, and the numbers of the lines that are to be found, in order.
+/// A store, and the sequence numbers of the lines that match, in order.
 fn filled(dir: &tempfile::TempDir, dice: &mut Dice) -> (Store, Vec<u64>) {
     let options = Store::options().segment_bytes_max(20 << 10).upkeep(false);
     let store = options.open(dir.path().join("log")).unwrap();
@@ -96,7 +96,7 @@ fn strides_are_the_whole_log() {
         }
         assert_eq!(found, expected);
 
-        // Broken off again and again.
+        // The search is interrupted repeatedly.
         let (mut found, mut after, mut breaks) = (Vec::new(), None, 0);
         loop {
             let limit = 1 + dice.below(40) as usize;

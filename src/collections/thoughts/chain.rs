@@ -1,4 +1,4 @@
-//! Checks of chains: every hash recomputed from what the lines say now.
+//! Checks of chains: every hash is recomputed from the current content of the lines.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,19 +17,19 @@ use crate::record::{GENESIS_HASH, Record, ThoughtRecord};
 use crate::segment::Damage;
 use crate::store::{Inner, ReadAhead, Reads, Snapshot};
 
-/// What a check of one task's chain found.
+/// The result of checking one task's chain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ChainCheck {
     /// The task.
     pub task_id: String,
-    /// How many records the chain has.
+    /// Number of records in the chain.
     pub records: u64,
-    /// The hash of the last one, to compare with one that was kept elsewhere.
+    /// The hash of the last record, to compare with a copy that was kept elsewhere.
     pub head: Option<String>,
-    /// The first place where it does not hold.
+    /// The first break in the chain.
     pub broken: Option<ChainBreak>,
-    /// Damage in the files of thoughts that may have taken records from this chain; all chains
-    /// of one check share it.
+    /// Damage in the files of thoughts. It may have destroyed records of this chain; all chains of
+    /// one check share this list.
     #[serde(serialize_with = "as_list", skip_serializing_if = "<[_]>::is_empty")]
     pub damage: Arc<[Damage]>,
 }
@@ -42,38 +42,40 @@ fn as_list<S: serde::Serializer>(
 }
 
 impl ChainCheck {
-    /// Whether the chain holds and no line that may belong to it is damaged. A chain that lost its
-    /// last records holds, and so does one without any: compare [`records`](ChainCheck::records)
-    /// and [`head`](ChainCheck::head) with what was kept elsewhere.
+    /// Whether the chain holds and no line that may belong to it is damaged. A chain whose last
+    /// records were removed still holds, and so does an empty one: compare
+    /// [`records`](ChainCheck::records) and [`head`](ChainCheck::head) with values that were kept
+    /// elsewhere.
     pub fn is_intact(&self) -> bool {
         self.broken.is_none() && self.damage.is_empty()
     }
 }
 
-/// Where a chain breaks.
+/// A break in a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChainBreak {
-    /// Which record of the chain, from 1.
+    /// Position of the record in the chain, from 1.
     pub position: u64,
     /// Its id, if it can be read.
     pub id: Option<String>,
     /// The file, relative to the store.
     pub file: String,
-    /// Where its line starts in the file, in bytes.
+    /// Offset of its line in the file, in bytes.
     pub offset: u64,
-    /// What does not hold.
+    /// Why the chain does not hold here.
     pub reason: String,
 }
 
-/// A record whose line cannot be read any more.
+/// A record whose line can no longer be read.
 struct Lost {
-    /// Of its row.
+    /// The sequence number of its row.
     seq: u64,
     broken: ChainBreak,
 }
 
-/// Checks the chain of one task, or of all. `go_on` gets the number of records checked so far, and
-/// may end it: `None` then. Writers get their turn meanwhile: what they add may be checked, too.
+/// Checks the chain of one task, or of all tasks. `go_on` gets the number of records checked so
+/// far; if it breaks, the result is `None`. The lock is released at intervals, so records that
+/// writers add meanwhile may be checked too.
 pub(super) fn check(
     inner: &Inner,
     task_id: Option<&str>,
@@ -105,7 +107,7 @@ pub(super) fn check(
         note_lost(&view, &mut checks, task_id, lost);
     }
     let damage: Arc<[Damage]> = view.damage_of(KIND).into();
-    // What is damaged is told even where it left no chain to tell it of.
+    // Report damage even if no chain is left to report it with.
     if checks.is_empty() && !damage.is_empty() {
         entry(&mut checks, task_id.unwrap_or_default());
     }
@@ -115,17 +117,17 @@ pub(super) fn check(
     Ok(Some(checks))
 }
 
-/// How far a check is.
+/// The progress of a check.
 struct Checking {
     checks: BTreeMap<String, ChainCheck>,
     lost: Vec<Lost>,
-    /// Where it goes on.
+    /// The position to continue from.
     from: Position,
-    /// How many records were looked at.
+    /// Number of records checked so far.
     seen: u64,
 }
 
-/// Checks some records; whether there may be more.
+/// Checks some records; returns whether there may be more.
 fn check_part(
     view: &Snapshot<'_>,
     task_id: Option<&str>,
@@ -158,7 +160,7 @@ fn check_part(
     Ok(ControlFlow::Continue(false))
 }
 
-/// Checks the record of a row against those before it.
+/// Checks the record of a row against the one before it.
 fn check_one(
     view: &Snapshot<'_>,
     task_id: Option<&str>,
@@ -218,14 +220,15 @@ fn check_one(
     check.head = Some(record.hash);
 }
 
-/// Whether a record is the first that is left of its chain, and follows on what was removed.
+/// Whether a record is the first one left in its chain and continues from a removed one.
 fn follows_removed(view: &Snapshot<'_>, check: &ChainCheck, record: &ThoughtRecord) -> bool {
     let mut removed = view.anchors(&record.task_id);
     check.head.is_none() && removed.any(|anchor| anchor.hash == record.prev_hash)
 }
 
-/// Tells the chain of a record whose line cannot be read any more. The index knows which one it
-/// is; if no record of it can be read, it has no name but the one that was asked for.
+/// Reports a record whose line can no longer be read in the chain that it belongs to. The index
+/// tells which chain that is. If no record of that chain can be read, its name is unknown, and the
+/// requested task is used.
 fn note_lost(
     view: &Snapshot<'_>,
     checks: &mut BTreeMap<String, ChainCheck>,
@@ -233,7 +236,7 @@ fn note_lost(
     Lost { seq, broken }: Lost,
 ) {
     let table = view.table(KIND);
-    // Rows get other ids where some were removed.
+    // Row ids change when rows are removed.
     let id = table.row_from_seq(seq);
     let Some(place) = table.place(Select::All, id) else {
         return;
@@ -246,7 +249,7 @@ fn note_lost(
     let before = table.walk(select(&owner), Position::FIRST, place).count() as u64;
     let check = entry(checks, &owner);
     let position = before + 1;
-    // The record after it was found not to follow, at the place that this one had.
+    // The check already reported the record after it as a break, at this record's position.
     if check
         .broken
         .as_ref()

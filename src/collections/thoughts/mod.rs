@@ -1,4 +1,4 @@
-//! Thought records: a chain for each task, every record bound to the one before it by its hash.
+//! Thought records: one hash chain per task. Every record holds the hash of the one before it.
 
 mod chain;
 #[cfg(feature = "mcp")]
@@ -22,7 +22,7 @@ use crate::record::{
 use crate::store::{Reads, Redacted, Store, Txn};
 
 const KIND: Kind = Kind::ThoughtRecords;
-/// Places among the lookup fields of a line.
+/// Indexes of the lookup fields of a line.
 const TASK: usize = 0;
 const PREV_HASH: usize = 1;
 const HASH: usize = 2;
@@ -30,7 +30,7 @@ const HASH: usize = 2;
 /// A thought to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewThought {
-    /// What sort of thought it is.
+    /// The type of thought.
     pub thought_type: ThoughtType,
     /// The task; not empty.
     pub task_id: String,
@@ -57,12 +57,12 @@ pub struct NewThought {
 pub struct ThoughtQuery {
     /// Only thoughts of this task; not empty.
     pub task_id: Option<String>,
-    /// Only thoughts that are chained to the one with this hash; [`GENESIS_HASH`] for those that
-    /// begin a chain.
+    /// Only thoughts whose predecessor has this hash; [`GENESIS_HASH`] for those that begin a
+    /// chain.
     pub prev_hash: Option<String>,
     /// Maximum number of thoughts, from 1. Default: no limit.
     pub limit: usize,
-    /// Goes on where an earlier page ended.
+    /// Continues where an earlier page ended.
     pub after: Option<Cursor>,
 }
 
@@ -147,21 +147,21 @@ impl Store {
 }
 
 impl<'a> Thoughts<'a> {
-    /// Where the ids of new records come from. Default: random UUIDs (v4).
+    /// Sets the source of ids for new records. Default: random UUIDs (v4).
     #[must_use]
     pub fn with_ids(mut self, ids: impl Fn() -> String + 'a) -> Self {
         self.ids = Box::new(ids);
         self
     }
 
-    /// Where the times of new records come from. Default: the system's clock.
+    /// Sets the clock for new records. Default: the system clock.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Fn() -> Timestamp + 'a) -> Self {
         self.clock = Box::new(clock);
         self
     }
 
-    /// Records a thought at the end of its task's chain.
+    /// Appends a thought to its task's chain.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty task or agent;
@@ -204,8 +204,8 @@ impl<'a> Thoughts<'a> {
         })
     }
 
-    /// The records of a task, or of all, in the order in which they were recorded; the first ones
-    /// if there is a limit.
+    /// The records of a task, or of all tasks, in the order in which they were recorded. With a
+    /// limit, the first ones.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty task or a limit of 0.
@@ -227,7 +227,8 @@ impl<'a> Thoughts<'a> {
         self.page_within(query, usize::MAX)
     }
 
-    /// As [`page`](Thoughts::page), a page ending with the line that makes its lines this long.
+    /// As [`page`](Thoughts::page). A page also ends with the line that brings the length of its
+    /// lines to this number of bytes.
     pub(crate) fn page_within(
         &self,
         query: &ThoughtQuery,
@@ -253,19 +254,19 @@ impl<'a> Thoughts<'a> {
         })
     }
 
-    /// Recomputes the chain of a task from what its lines say now. That of an unknown task has no
-    /// records.
+    /// Recomputes the chain of a task from the current content of its lines. The chain of an
+    /// unknown task is empty.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty task; else only if the store cannot
-    /// be read. A broken chain is no error: the answer names the break.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty task; otherwise only if the store
+    /// cannot be read. A broken chain is not an error: the result describes the break.
     pub fn verify_chain(&self, task_id: &str) -> Result<ChainCheck> {
         let check = self.verify_chain_with(task_id, &mut |_| ControlFlow::Continue(()))?;
         Ok(check.unwrap_or_default())
     }
 
-    /// As [`verify_chain`](Thoughts::verify_chain). `go_on` is told again and again how many
-    /// records were looked at, and may end it: `None` then.
+    /// As [`verify_chain`](Thoughts::verify_chain). Calls `go_on` repeatedly with the number of
+    /// records checked so far; if it breaks, the result is `None`.
     ///
     /// # Errors
     /// As [`verify_chain`](Thoughts::verify_chain).
@@ -287,8 +288,8 @@ impl<'a> Thoughts<'a> {
         Ok(Some(checks.remove(task_id).unwrap_or_else(without_records)))
     }
 
-    /// Recomputes the chains of all tasks, by name. What cannot be read any more and leaves no
-    /// chain to tell it of comes under the empty name, which no task has.
+    /// Recomputes the chains of all tasks, by name. Damage for which no chain is left is reported
+    /// under the empty name, which no task has.
     ///
     /// # Errors
     /// As [`verify_chain`](Thoughts::verify_chain).
@@ -300,7 +301,8 @@ impl<'a> Thoughts<'a> {
     }
 }
 
-/// Adds a thought. If the log has its id, it must say the same, `but_time` if so.
+/// Adds a thought. If the log has its id, the two must be equal. With `but_time`, the times are not
+/// compared.
 pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) -> Result<Ack> {
     let thought = thought_in(redacted.record())?;
     if let Some((_, row)) = txn.find(KIND, [&thought.id, ""]) {
@@ -331,14 +333,14 @@ pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) ->
     append(txn, redacted).map(Ack::added)
 }
 
-/// Adds a record whose id is new at the end of its chain; returns its sequence number.
+/// Appends a record with a new id to its chain; returns its sequence number.
 fn append(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<u64> {
     let conflict = |message| Err(Error::new(ErrorKind::Conflict, message));
     let thought = thought_in(redacted.record())?;
     let (given_prev_hash, given_hash) = (thought.prev_hash.clone(), thought.hash.clone());
     let prev_hash = match latest(txn, &thought.task_id)? {
         Some((before, loc)) => {
-            // A record that survives a power cut must not outlive the one that it is bound to.
+            // After a power cut, a record must not survive the one whose hash it holds.
             txn.confirm(loc)?;
             before.hash
         }
@@ -371,7 +373,7 @@ fn append(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<u64> {
     txn.push(redacted, None)
 }
 
-/// The hash that a chain without records goes on from.
+/// The `prev_hash` for the first record of a chain that has no records left.
 fn start_of(from: &impl Reads, task_id: &str) -> String {
     let removed = from.anchors(task_id).max_by_key(|anchor| anchor.seq);
     removed
@@ -396,7 +398,7 @@ fn rows<'a>(from: &'a impl Reads, task_id: Option<&str>) -> Walk<'a> {
     table.walk(select, Position::FIRST, Position::END)
 }
 
-/// The last record of a task, and where its line stands.
+/// The last record of a task, and the location of its line.
 fn latest(from: &impl Reads, task_id: &str) -> Result<Option<(ThoughtRecord, Loc)>> {
     let table = from.table(KIND);
     for id in rows(from, Some(task_id)).rev() {

@@ -1,4 +1,4 @@
-//! The tasks that have thoughts, and the thoughts of a time.
+//! The tasks that have thoughts, and the latest thoughts in a time range.
 
 use super::page::{self, Cursor, Order, Page, Walk};
 use super::{KIND, PREV_HASH, TASK, Thoughts, read, rows};
@@ -8,8 +8,8 @@ use crate::record::{GENESIS_HASH, ThoughtRecord};
 use crate::store::{Reads, Snapshot};
 
 impl Thoughts<'_> {
-    /// The first thought of each task, those of the latest tasks first: a task stays in its place
-    /// while it goes on.
+    /// The first thought of each task, newest tasks first. A task keeps its position while thoughts
+    /// are added to it.
     pub(crate) fn tasks(&self, limit: usize, after: Option<Cursor>) -> Result<Page<ThoughtRecord>> {
         let inner = self.store.inner();
         let walk = Walk::all(Order::NewestFirst, limit, after);
@@ -25,7 +25,7 @@ impl Thoughts<'_> {
         })
     }
 
-    /// The latest thoughts of a time that are wanted, the latest first.
+    /// The latest matching thoughts in a time range, latest first.
     pub(crate) fn of_time(
         &self,
         (since, until): (i64, i64),
@@ -45,8 +45,8 @@ impl Thoughts<'_> {
     }
 }
 
-/// Whether a row is the first of its task, by the index: it begins a chain, or retention took what
-/// was before it.
+/// Whether a row is the first of its task, according to the index: it begins a chain, or retention
+/// removed what was before it.
 fn may_be_first(table: &Table, row: RowId, genesis: u32) -> bool {
     table.has_lookup(row, PREV_HASH, genesis) || is_first_of_its_hash(table, row)
 }
@@ -60,8 +60,8 @@ fn is_first_of_its_hash(table: &Table, row: RowId) -> bool {
     of_task.next() == Some(row)
 }
 
-/// Whether a record is the first of its task. Others may have begun a chain as if there was none,
-/// and two tasks may have the same hash.
+/// Whether a record is the first of its task. Another tool may have begun a second chain for the
+/// same task, and two tasks may have the same hash.
 fn is_first(view: &Snapshot<'_>, row: RowId, record: &ThoughtRecord) -> Result<bool> {
     if is_first_of_its_hash(view.table(KIND), row) {
         return Ok(true);

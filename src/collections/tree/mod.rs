@@ -1,4 +1,4 @@
-//! Trees of events: what happened under an event, how it ended and how long it took.
+//! Event trees: what happened below an event, how it ended and how long it took.
 
 mod names;
 mod spans;
@@ -19,7 +19,7 @@ use crate::record::{Event, Kind};
 use crate::store::{Inner, ReadAhead, Reads, Store, Watermark};
 
 const KIND: Kind = Kind::Events;
-/// What a node takes beside its texts, roughly.
+/// Estimated memory overhead of a node, without its strings.
 const NODE_BYTES: usize = 128;
 
 /// How what began with an event ended. What is open when a span above it ends, such as a turn of a
@@ -68,26 +68,25 @@ pub struct EventNode {
     pub parent_is_gone: bool,
 }
 
-/// An event and all that is under it.
+/// An event and everything below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventTree {
-    /// The root first, then under each event its children by id: the order in which a tree is
-    /// drawn.
+    /// The root first, then below each event its children by id: depth-first order.
     pub nodes: Vec<EventNode>,
 }
 
 impl Store {
-    /// The tree under an event; `None` if there is no such event.
+    /// The tree below an event; `None` if there is no such event.
     ///
-    /// What `x.started` began ends with the `x.completed` or `x.failed` under it or, failing that,
-    /// beside it. Of those beside it, an end belongs to the start with its `call_id`; else to the
-    /// first open one with its `tool_name`, or for agents its `task_id`; else to the first open one
-    /// that names no other. No end belongs to a start that names another call, tool or task. A
-    /// process has its `pid` for a `call_id`, and ends with `worker.exited`. Events with other
-    /// endings, such as `worker.spawned`, have neither status nor duration.
+    /// A span that `x.started` begins is ended by the `x.completed` or `x.failed` below it or, if
+    /// there is none, by one of its siblings. A sibling end belongs to the start with its
+    /// `call_id`; else to the first open one with its `tool_name`, or for agents its `task_id`;
+    /// else to the first open one that names no other. No end belongs to a start that names another
+    /// call, tool or task. For a process, the `pid` serves as the `call_id`, and `worker.exited`
+    /// ends it. Events of other types, such as `worker.spawned`, have neither status nor duration.
     ///
-    /// What no event ends is ended by the end of the nearest span above it: it has the status of
-    /// that, and its duration is the time up to that end.
+    /// A span that no event ends is ended by the end of the nearest span above it: it takes that
+    /// span's status, and its duration extends to that end.
     ///
     /// ```
     /// # use decklog::{Store, event_type};
@@ -108,10 +107,11 @@ impl Store {
         self.event_tree_within(id, usize::MAX)
     }
 
-    /// As [`event_tree`](Store::event_tree), of a tree whose events have no more bytes than this.
+    /// As [`event_tree`](Store::event_tree), for a tree whose events have at most this number of
+    /// bytes.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) also for a tree that has more.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) also if the tree is larger.
     pub(crate) fn event_tree_within(&self, id: i64, bytes_max: usize) -> Result<Option<EventTree>> {
         let inner = self.inner();
         let mut allowed = Allowance {
@@ -135,7 +135,7 @@ impl Store {
     }
 }
 
-/// How much of a tree may be in memory.
+/// Memory limit for a tree.
 struct Allowance {
     bytes_max: usize,
     left: usize,
@@ -161,20 +161,20 @@ fn event(inner: &Inner, id: i64) -> Result<Option<Event>> {
     inner.with_snapshot(|view| find(view, id))
 }
 
-/// The rows of a tree and their numbers, as far as they were found.
+/// The rows of a tree and their sequence numbers, as far as they were found.
 #[derive(Default)]
 struct OfTree {
     watermark: Option<Watermark>,
     rows: Vec<(RowId, u64)>,
-    /// Those before this one were looked below.
+    /// The children of the rows before this index were listed.
     next: usize,
-    /// Where to go on below that one.
+    /// The position to continue from among the children of that row.
     from: Option<Position>,
 }
 
-/// The events from a root on, and maybe others, read in the order in which they were logged.
-/// `None` where the index alone cannot tell them: two ids that have the same hash, an event
-/// before the one it is under, or lines that are not what the index says.
+/// Reads the events of a tree in the order in which they were logged; other events may be among
+/// them. `None` if the index alone cannot determine the tree: two ids with the same hash, an event
+/// logged before its parent, or lines that do not match the index.
 fn gather(inner: &Inner, root: i64, allowed: &mut Allowance) -> Result<Option<Vec<Event>>> {
     let Some(seqs) = seqs_of_tree(inner, root)? else {
         return Ok(None);
@@ -201,7 +201,7 @@ fn gather(inner: &Inner, root: i64, allowed: &mut Allowance) -> Result<Option<Ve
                     }
                     some.push(event);
                 }
-                // Where none is gone, rows stand where their numbers do.
+                // If no row was filtered out, indexes into `rows` are also indexes into `left`.
                 if rows.len() == count && end.has_come(true) {
                     count = place + 1;
                     break;
@@ -221,7 +221,7 @@ fn gather(inner: &Inner, root: i64, allowed: &mut Allowance) -> Result<Option<Ve
     Ok(Some(events))
 }
 
-/// The sequence numbers of the events of a tree, in order, by the index.
+/// The sequence numbers of the events of a tree, in ascending order, from the index.
 fn seqs_of_tree(inner: &Inner, root: i64) -> Result<Option<Vec<u64>>> {
     let known = RefCell::new(OfTree::default());
     loop {
@@ -234,7 +234,7 @@ fn seqs_of_tree(inner: &Inner, root: i64) -> Result<Option<Vec<u64>>> {
             };
             let mut known = known.borrow_mut();
             let now = view.watermark();
-            // Rows get other ids where some were removed.
+            // Row ids change when rows are removed.
             if !known.watermark.is_some_and(|then| then.has_same_rows(now)) {
                 *known = OfTree {
                     rows: vec![(root, row.seq)],
@@ -285,12 +285,12 @@ fn seqs_of_tree(inner: &Inner, root: i64) -> Result<Option<Vec<u64>>> {
     Ok(Some(rows.into_iter().map(|(_, seq)| seq).collect()))
 }
 
-/// The events from a root on, as a tree is drawn. Trees may be of any depth.
+/// The events below a root in depth-first order. Not recursive, because trees may be of any depth.
 fn drawn(events: Vec<Event>, root: i64) -> Vec<EventNode> {
     let places = events.iter().enumerate();
     let under = places.filter_map(|(place, event)| Some((event.parent_id?, event.id, place)));
     let mut under: Vec<(i64, i64, usize)> = under.collect();
-    // Mostly they are already.
+    // Usually they are sorted already.
     under.sort_unstable();
     let root = events.iter().position(|event| event.id == root);
     let mut waiting = Vec::from_iter(root.map(|place| (0, place)));
@@ -311,7 +311,7 @@ fn drawn(events: Vec<Event>, root: i64) -> Vec<EventNode> {
     nodes
 }
 
-/// As [`drawn`], of what [`gather`] does not tell.
+/// As [`drawn`], for trees that [`gather`] cannot determine.
 fn nodes_one_by_one(inner: &Inner, root: i64, allowed: &mut Allowance) -> Result<Vec<EventNode>> {
     let mut nodes: Vec<EventNode> = Vec::new();
     let mut seen = HashSet::from([root]);
@@ -319,7 +319,7 @@ fn nodes_one_by_one(inner: &Inner, root: i64, allowed: &mut Allowance) -> Result
     while let Some((depth, event)) = waiting.pop() {
         allowed.take(&event)?;
         let below = under(inner, event.id)?;
-        // Only a forged log has an event above itself.
+        // Only a forged log has a cycle of parents.
         let below = below.into_iter().filter(|child| seen.insert(child.id));
         let first = waiting.len();
         waiting.extend(below.map(|child| (depth + 1, child)));
@@ -329,13 +329,13 @@ fn nodes_one_by_one(inner: &Inner, root: i64, allowed: &mut Allowance) -> Result
     Ok(nodes)
 }
 
-/// Ends what the tree does not say the end of: a root by what stands beside it, and what runs by
-/// the end of a span above it.
+/// Ends the spans that no event in the tree ends: the root by its siblings, the others by the end
+/// of a span above them.
 fn close_from_above(inner: &Inner, nodes: &mut [EventNode]) -> Result<()> {
     if !nodes.iter().any(is_running) {
         return Ok(());
     }
-    // Nothing stands beside an event without a parent.
+    // An event without a parent has no siblings.
     if is_running(&nodes[0]) && nodes[0].event.parent_id.is_some() {
         let found = closed(inner, nodes[0].event.clone())?;
         (nodes[0].status, nodes[0].duration_ms) = (found.status, found.duration_ms);
@@ -346,7 +346,7 @@ fn close_from_above(inner: &Inner, nodes: &mut [EventNode]) -> Result<()> {
         Some(_) => None,
         None => nodes[0].event.parent_id,
     };
-    // Only a forged log has an event above itself.
+    // Only a forged log has a cycle of parents.
     while let Some(id) = parent.filter(|id| seen.insert(*id)) {
         let Some(event) = event(inner, id)? else {
             break;
@@ -365,7 +365,7 @@ fn is_running(node: &EventNode) -> bool {
     node.status == Some(SpanStatus::Running)
 }
 
-/// An event that began something, with how that ended by what stands under it and beside it.
+/// An event that begins a span, with its end taken from its children and its siblings.
 fn closed(inner: &Inner, of: Event) -> Result<EventNode> {
     let above = match of.parent_id {
         Some(parent) => event(inner, parent)?,
@@ -377,10 +377,10 @@ fn closed(inner: &Inner, of: Event) -> Result<EventNode> {
     };
     beside.retain(|event| what(event) == what(&of));
     let has_ends = beside.iter().any(|event| end_status(event).is_some());
-    // What is above takes the first end that is beside.
+    // The parent takes the first end among its children, so it takes part in the pairing.
     let mut around = Vec::from_iter(above.map(|event| node(0, event)));
     for event in beside {
-        // Where nothing ends beside them, the others do not matter.
+        // If no sibling is an end, the siblings' children do not matter.
         let below = if has_ends || event.id == of.id {
             under(inner, event.id)?
         } else {

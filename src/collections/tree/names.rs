@@ -1,4 +1,4 @@
-//! What payloads name: the call, tool or task that an end belongs to.
+//! The names in payloads that pair ends with starts: call, tool or task.
 
 use std::borrow::Cow;
 
@@ -11,9 +11,9 @@ use crate::record::Event;
 /// The names in an event's payload.
 #[derive(Debug)]
 pub(super) struct Names<'a> {
-    /// The call, or of a process the `pid`.
+    /// The call id; for a process, the `pid`.
     pub call: Name<'a>,
-    /// The tool, or of an agent the task.
+    /// The tool; for an agent, the task.
     pub tool: Name<'a>,
 }
 
@@ -51,7 +51,7 @@ impl Names<'_> {
 impl Name<'_> {
     fn read(json: &RawValue) -> Name<'_> {
         let json = json.get();
-        // Others may be spelled in several ways.
+        // Any other value may be written in several ways.
         if json.starts_with('"') && !json.contains('\\') {
             return Name::Is(Cow::Borrowed(json));
         }
@@ -65,18 +65,18 @@ impl Name<'_> {
 /// A name in a payload, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Name<'a> {
-    /// Whatever it is, or none.
+    /// Any name, or none.
     Any,
-    /// There is none.
+    /// No name.
     Missing,
     Is(Cow<'a, str>),
 }
 
-/// The call and the tool that a start is to have.
+/// The call and the tool that a start must have.
 pub(super) type Wanted<'a> = [Name<'a>; 2];
 
-/// Which starts an end may belong to, the best first: that of its call, one of its tool, one
-/// that names no other call and no other tool.
+/// The starts that an end may belong to, best match first: the one with its call, one with its
+/// tool, one that names no other call and no other tool.
 pub(super) fn wanted(end: Names<'_>) -> [Option<Wanted<'_>>; 3] {
     let other = |name: &Name<'_>| match name {
         Name::Is(_) => Name::Missing,

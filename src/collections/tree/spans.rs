@@ -1,4 +1,4 @@
-//! Pairs what began with what ended.
+//! Pairs the starts of spans with their ends.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, VecDeque};
@@ -9,8 +9,8 @@ use super::names::{Name, Names, Wanted, wanted};
 use super::{EventNode, SpanStatus};
 use crate::record::{Event, event_type};
 
-/// Says of every event that began something how that ended. The nodes are in the order in which
-/// a tree is drawn.
+/// Fills in the status and duration of every event that begins a span. The nodes are in depth-first
+/// order.
 pub(super) fn close_spans(nodes: &mut [EventNode]) {
     let spans = spans(nodes);
     for (node, span) in nodes.iter_mut().zip(spans) {
@@ -20,7 +20,7 @@ pub(super) fn close_spans(nodes: &mut [EventNode]) {
     }
 }
 
-/// How and when a span ended.
+/// The status and time of the end of a span.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct End {
     status: SpanStatus,
@@ -28,7 +28,8 @@ pub(super) struct End {
 }
 
 impl End {
-    /// The end of what began with an event; `None` if it runs or if nothing began with it.
+    /// The end of the span that an event began; `None` if it is running or if the event begins no
+    /// span.
     pub(super) fn of(node: &EventNode) -> Option<End> {
         let at = node.event.created_at.saturating_add(node.duration_ms?);
         Some(End {
@@ -38,17 +39,17 @@ impl End {
     }
 }
 
-/// Ends what runs under a span that ended, as that ended. `above` is the end of the nearest span
-/// above the root that has one.
+/// Ends the running spans below an ended span, with that span's status. `above` is the end of the
+/// nearest ended span above the root.
 pub(super) fn close_below(nodes: &mut [EventNode], above: Option<End>) {
-    // At each depth the end that holds for what is under the event there.
+    // At each depth, the end that applies to what is below the event there.
     let mut ends: Vec<Option<End>> = Vec::new();
     for node in nodes {
         ends.truncate(node.depth);
         let above = ends.last().copied().unwrap_or(above);
         let own = End::of(node);
         if let (Some(SpanStatus::Running), Some(end)) = (node.status, above) {
-            // It may have been logged later than that end.
+            // The event may have been logged after that end.
             let took = end.at.saturating_sub(node.event.created_at).max(0);
             (node.status, node.duration_ms) = (Some(end.status), Some(took));
         }
@@ -56,7 +57,8 @@ pub(super) fn close_below(nodes: &mut [EventNode], above: Option<End>) {
     }
 }
 
-/// What an event begins or ends: its type without the last word, or the process of a worker.
+/// The span that an event begins or ends: its type without the last word, or the process of a
+/// worker.
 pub(super) fn what(event: &Event) -> Option<&str> {
     if event.event_type == event_type::WORKER_EXITED {
         return Some(PROCESS);
@@ -64,10 +66,10 @@ pub(super) fn what(event: &Event) -> Option<&str> {
     event.event_type.rsplit_once('.').map(|(what, _)| what)
 }
 
-/// What `process.started` begins and `worker.exited` ends.
+/// The span that `process.started` begins and `worker.exited` ends.
 pub(super) const PROCESS: &str = "process";
 
-/// How an event says that something ended.
+/// The status of the span that an event ends.
 pub(super) fn end_status(event: &Event) -> Option<SpanStatus> {
     match event.event_type.rsplit_once('.')?.1 {
         "completed" => Some(SpanStatus::Completed),
@@ -92,7 +94,8 @@ impl Span {
 
 fn spans(nodes: &[EventNode]) -> Vec<Option<Span>> {
     let mut spans: Vec<Option<Span>> = vec![None; nodes.len()];
-    // The event at each depth that the next node may be under, and what is open right under it.
+    // At each depth, the event that the next node may be below, and the open spans directly below
+    // it.
     let mut above: Vec<Option<Begun<'_>>> = Vec::new();
     let mut beside: Vec<Siblings<'_>> = Vec::new();
     for (place, node) in nodes.iter().enumerate() {
@@ -121,7 +124,8 @@ fn spans(nodes: &[EventNode]) -> Vec<Option<Span>> {
         let is_exit = event.event_type == event_type::WORKER_EXITED;
         let over = depth.checked_sub(1).and_then(|depth| above[depth].as_ref());
         let over = over.filter(|over| {
-            // What a supervisor tells of a worker under its own event does not end the supervisor.
+            // A supervisor reports worker exits under its own event; such an exit does not end the
+            // supervisor.
             let may_end = !is_exit || over.event.parent_id.is_some();
             over.what == what && may_end && is_open(over.place)
         });
@@ -149,12 +153,12 @@ fn spans(nodes: &[EventNode]) -> Vec<Option<Span>> {
     spans
 }
 
-/// What began, by its place in the list of nodes.
+/// An open span, by its index in the list of nodes.
 struct Begun<'a> {
     place: usize,
     what: &'a str,
     event: &'a Event,
-    /// What it names, once that was asked for.
+    /// Its names, once they are needed.
     names: OnceCell<Names<'a>>,
 }
 
@@ -175,13 +179,13 @@ impl<'a> Begun<'a> {
     }
 }
 
-/// What began under one event and may be open, the first begun first.
+/// The spans that began below one event and may be open, in the order in which they began.
 #[derive(Default)]
 struct Siblings<'a> {
-    /// Up to [`FEW`], which are looked through.
+    /// Up to [`FEW`] spans, searched linearly.
     few: Vec<Begun<'a>>,
-    /// Once there were more, all of them: places in the list of nodes, for whatever an end may
-    /// look for.
+    /// With more than that, all of them: indexes into the list of nodes, keyed by everything that
+    /// an end may look for.
     many: HashMap<(&'a str, Wanted<'a>), VecDeque<usize>>,
 }
 
@@ -223,13 +227,13 @@ impl<'a> Siblings<'a> {
         }
     }
 
-    /// Whether any may be open.
+    /// Whether any span of this type may be open.
     fn may_have(&self, what: &str, is_open: impl Fn(usize) -> bool) -> bool {
         let mut few = self.few.iter();
         !self.many.is_empty() || few.any(|begun| begun.what == what && is_open(begun.place))
     }
 
-    /// The first that is open and has such names.
+    /// The first open span with these names.
     fn find(
         &mut self,
         what: &'a str,
@@ -242,7 +246,7 @@ impl<'a> Siblings<'a> {
             return found.map(|begun| begun.place);
         }
         let queue = self.many.get_mut(&(what, wanted))?;
-        // What has ended meanwhile never opens again.
+        // A span that has ended never opens again.
         while queue.front().is_some_and(|place| !is_open(*place)) {
             queue.pop_front();
         }
@@ -250,8 +254,8 @@ impl<'a> Siblings<'a> {
     }
 }
 
-/// How a worker ended that exited: it failed if its code is not 0, also as text, or if there is
-/// a signal in its place.
+/// The status of a worker that exited: failed if its exit code, a number or a string, is not 0, or
+/// if there is a signal instead.
 fn exit_status(event: &Event) -> SpanStatus {
     #[derive(serde::Deserialize)]
     struct Payload {
@@ -278,7 +282,7 @@ mod tests {
 
     use super::*;
 
-    /// What a drawn event names: 0 is nothing.
+    /// The names of a generated event: 0 is none.
     type Drawn = (usize, usize, usize, usize);
 
     const WHAT: [(&str, &str); 3] = [
@@ -306,7 +310,7 @@ mod tests {
         super::super::node(1, event)
     }
 
-    /// How well an end fits a start, the best first; `None` if it names another.
+    /// How well an end fits a start, 0 being best; `None` if it names another.
     fn fit(start: Drawn, end: Drawn) -> Option<usize> {
         let (_, start_what, start_call, start_tool) = start;
         let (_, end_what, end_call, end_tool) = end;
@@ -322,7 +326,8 @@ mod tests {
         }
     }
 
-    /// For every event the place of what it ends, found by looking through all that is open.
+    /// For every event, the index of the start that it ends, found by a linear search of the open
+    /// ones.
     fn by_looking(drawn: &[Drawn], begins: usize) -> Vec<Option<usize>> {
         let mut open: Vec<usize> = Vec::new();
         let mut ended = Vec::new();
@@ -340,12 +345,12 @@ mod tests {
     }
 
     proptest! {
-        /// Few siblings and many are paired by the same rule.
+        /// Few and many siblings are paired by the same rule.
         #[test]
         fn siblings_are_paired_as_by_looking_through_them(
             begins in 1..10usize,
             drawn in proptest::collection::vec((0..10usize, 0..3usize, 0..20usize, 0..6usize), 0..200),
-            // With fewer names more of them fit in several ways.
+            // The fewer names there are, the more starts fit in several ways.
             names in 1..20usize,
         ) {
             let few = |(word, what, call, tool)| (word, what, call % names, tool % names);

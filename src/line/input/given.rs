@@ -1,4 +1,4 @@
-//! The fields of a record as a client gives them: by name, and some of them left out.
+//! A record's fields as given by a client: by name, with optional fields left out.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ use crate::record::{
     Content, Day, Kind, Record, Role, Source, Timestamp, ToolCallDone, Validity, now,
 };
 
-/// The fields of a record by name, each as JSON. A null is the same as a field that is left out.
+/// The fields of a record by name, each as JSON. Null is the same as leaving the field out.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Given<'a> {
     members: Vec<(Cow<'a, str>, Cow<'a, str>)>,
@@ -26,16 +26,16 @@ pub(crate) struct Given<'a> {
     is_line: bool,
 }
 
-/// What sort of record is given.
+/// The form of the given record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Form {
     pub(crate) kind: Kind,
-    /// What it may say of its key. The first is meant where none is given.
+    /// The allowed ops. The first one is the default.
     pub(crate) ops: &'static [Op],
     pub(crate) op: OpField,
 }
 
-/// Whether a client says what becomes of the key, as `op` or `status`.
+/// Whether the client gives the operation, as `op` or `status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OpField {
     None,
@@ -43,13 +43,13 @@ pub(crate) enum OpField {
     Required,
 }
 
-/// A field at fault, and why.
+/// An invalid field, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FieldFault {
-    /// Empty: the record as a whole.
+    /// Empty for the record as a whole.
     pub(crate) name: String,
     pub(crate) reason: String,
-    /// Whether its value is at fault, and not that it is there or missing.
+    /// Whether its value is invalid, and not its presence or absence.
     pub(super) is_of_value: bool,
 }
 
@@ -74,7 +74,7 @@ impl FieldFault {
 #[derive(Debug)]
 pub(crate) struct GivenRecord {
     pub(crate) record: Record,
-    /// Whether its time was given, too.
+    /// Whether its time was given too.
     pub(crate) has_time: bool,
 }
 
@@ -109,7 +109,7 @@ impl<'de> Deserialize<'de> for Given<'static> {
 }
 
 impl<'a> Given<'a> {
-    /// Of a whole line.
+    /// From a whole line.
     pub(super) fn line(members: impl Iterator<Item = (&'a str, &'a str)>) -> Given<'a> {
         Given {
             members: members
@@ -129,29 +129,29 @@ impl<'a> Given<'a> {
         serde_json::from_str(self.json(name)?).ok()
     }
 
-    /// Takes a field out.
+    /// Removes a field and returns its JSON.
     pub(crate) fn take(&mut self, name: &str) -> Option<Cow<'a, str>> {
         let place = self.members.iter().position(|(known, _)| known == name)?;
         Some(self.members.swap_remove(place).1)
     }
 
-    /// Sets a field that is not given.
+    /// Sets a field if it is not given.
     pub(crate) fn fill(&mut self, name: &'a str, json: impl FnOnce() -> String) {
         if self.json(name).is_none() {
             self.members.push((name.into(), json().into()));
         }
     }
 
-    /// Sets a text that is not given.
+    /// Sets a string field if it is not given.
     pub(crate) fn fill_text(&mut self, name: &'a str, text: impl FnOnce() -> String) {
         self.fill(name, || serde_json::Value::from(text()).to_string());
     }
 
-    /// Reads the record; what is left out is filled in. `is_task` says whether one of the inbox is
-    /// a task that is queued for the first time.
+    /// Reads the record and fills in what was left out. `is_task`: for the inbox, whether it is a
+    /// task that is queued for the first time.
     ///
     /// # Errors
-    /// Every field at fault.
+    /// All invalid fields.
     pub(crate) fn read(
         mut self,
         form: Form,
@@ -165,7 +165,7 @@ impl<'a> Given<'a> {
         }
         let of = kind.type_of(op, !is_task);
         let has_at = self.is_line || of.fields.iter().any(|field| field.class == Class::At);
-        // Where there is none, it is a field that the record does not have.
+        // If the record has no `at`, the field is rejected as unknown.
         let given_at = if has_at { self.take("at") } else { None };
         let given_at = given_at.map(|json| {
             let json = normal(Class::OwnMillis, &json).unwrap_or(json);
@@ -207,7 +207,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// What becomes of the key.
+    /// Takes the operation from `op` or `status`.
     fn take_op(&mut self, form: Form) -> Result<Op, FieldFault> {
         let known = || {
             let words: Vec<&str> = form.ops.iter().map(|op| op.as_str()).collect();
@@ -243,7 +243,7 @@ impl<'a> Given<'a> {
         })
     }
 
-    /// Takes the time of an event by its other name.
+    /// Renames the alternative name of an event's time.
     fn rename_time(&mut self, kind: Kind) -> Result<(), FieldFault> {
         const NAME: &str = "timestamp";
         if kind != Kind::Events || self.json(NAME).is_none() {
@@ -261,8 +261,7 @@ impl<'a> Given<'a> {
         Ok(())
     }
 
-    /// Rewrites numbers and times as lines have them. Returns the fields that the record does not
-    /// have, and the times that are none.
+    /// Rewrites numbers and times in the form of lines. Reports unknown fields and invalid times.
     fn normalize(&mut self, of: &Type, kind: Kind, op: Op) -> Vec<FieldFault> {
         let mut faults = Vec::new();
         for (name, json) in &mut self.members {
@@ -303,7 +302,7 @@ impl<'a> Given<'a> {
         faults
     }
 
-    /// All that is wrong with the fields, after what is known of it.
+    /// All invalid or missing fields, including those in `known`.
     fn faults(&self, of: &Type, known: Vec<FieldFault>) -> Vec<FieldFault> {
         let is_missing = |(field, detail): &(&Field, &Detail)| {
             detail.is_required(field) && self.json(field.name).is_none()
@@ -325,8 +324,8 @@ impl<'a> Given<'a> {
         missing.chain(known).chain(wrong).collect()
     }
 
-    /// A line says its time twice. Where both are given they must agree: one of them would be
-    /// lost.
+    /// A line has its time twice. If both are given they must be equal, because one of them is
+    /// dropped.
     fn check_times(&self, at: i64, name: &str) -> Result<(), FieldFault> {
         let validity = self.value::<Validity>(name).map(|validity| validity.at);
         let time = || Some(self.value::<Timestamp>(name)?.at());
@@ -341,7 +340,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// Fills in what is left out. `at` is the record's time.
+    /// Fills in what was left out. `at` is the record's time.
     fn complete(&mut self, kind: Kind, op: Op, at: i64) -> Result<(), FieldFault> {
         let new_id = || Uuid::new_v4().to_string();
         let time = Timestamp::from_ms(at).map_err(|e| FieldFault::new("at", e.reason()))?;
@@ -356,7 +355,7 @@ impl<'a> Given<'a> {
             Kind::ToolCalls if matches!(op, Op::Completed | Op::Failed) => {
                 self.fill("latency_ms", || ToolCallDone::LATENCY_UNKNOWN.to_string());
             }
-            // Computed from the arguments.
+            // The hash is computed later, from the arguments.
             Kind::ToolCalls => self.fill_text("args_sha256", String::new),
             Kind::Conversations if op == Op::Created => {
                 self.fill_text("id", new_id);
@@ -382,7 +381,7 @@ impl<'a> Given<'a> {
         Ok(())
     }
 
-    /// Reads the content of a message that is given as blocks, with what it says of other fields.
+    /// Converts message content that is given as blocks, which may also set other fields.
     fn normalize_content(&mut self) -> Result<(), FieldFault> {
         let Some(blocks) = self.json("content").filter(|json| json.starts_with('[')) else {
             return Ok(());
@@ -402,7 +401,7 @@ impl<'a> Given<'a> {
 }
 
 impl Detail {
-    /// Whether whoever gives the record must give the field.
+    /// Whether a client must give the field.
     pub(crate) fn is_required(&self, field: &Field) -> bool {
         let is_filled = self.is_optional || self.default.is_some();
         let is_sum = matches!(field.class, Class::SumIfAny | Class::Sums | Class::Hashes);
@@ -411,7 +410,7 @@ impl Detail {
     }
 }
 
-/// The field that says a line's time once more.
+/// The field that repeats a line's time.
 fn time_field(kind: Kind, op: Op) -> Option<&'static str> {
     match (kind, op) {
         (Kind::ToolCalls, Op::Completed | Op::Failed) => Some("ended_at"),

@@ -1,4 +1,4 @@
-//! Records that other programs hand over as JSON, with the names that the files use.
+//! Records that other programs submit as JSON, with the field names of the files.
 
 mod given;
 mod value;
@@ -21,19 +21,18 @@ impl Record {
     /// Reads a record from one JSON object with the field names of the files and its `kind`, the
     /// stem of the files that hold it.
     ///
-    /// A conversation turn has a field `kind` of its own. Give both, in either order, or the
-    /// turn's alone (`"kind":"user"` says that it is a turn), or the turn's as `turn_kind`. A
-    /// tool call says in `op` whether it is `requested`, `completed`, `failed` or `retracted`, may
-    /// leave out its `kind` and, with arguments, their hash, which is then computed when it is
-    /// recorded, as an outcome may its `latency_ms`; the steps of a proposal and of a task of the inbox say in `op`
-    /// what became of it, and that a proposal was `reverted` has its time as `at`. The envelope's
-    /// `seq` and `crc` may be there and are not used, so a line of a file is good input too: its
-    /// fields tell its kind.
+    /// A conversation turn has a field `kind` of its own. Give both, in either order, or only the
+    /// turn's (`"kind":"user"` implies that it is a turn), or the turn's as `turn_kind`. The `op`
+    /// of a tool call is `requested`, `completed`, `failed` or `retracted`; its `kind` is optional,
+    /// and so are the hash of given arguments, which is then computed when the call is recorded,
+    /// and the `latency_ms` of an outcome. The `op` of a proposal step or inbox step is its new
+    /// status; a `reverted` step has its time in `at`. The envelope's `seq` and `crc` are accepted
+    /// and ignored, so a line of a file is also valid input; its kind is recognised by its fields.
     ///
-    /// Times in milliseconds may be given in RFC 3339, too, and an event may call its `created_at`
-    /// `timestamp`. Every record may leave out its time, which is then now, and all but calls,
-    /// proposals and steps their id. A conversation that the log
-    /// has is given whole, with its `created_at`: what is left out is gone.
+    /// Times in milliseconds may also be given in RFC 3339, and an event's `created_at` may be
+    /// named `timestamp`. Every record may omit its time, which is then now, and all but calls,
+    /// proposals and steps may omit their id. To change a conversation that the log has, give all
+    /// of its fields, including `created_at`: omitted fields are removed.
     ///
     /// ```
     /// use decklog::{Kind, Record};
@@ -49,18 +48,18 @@ impl Record {
     /// ```
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) that names the field at fault: no JSON
-    /// object, an unknown kind, a field that is missing, unknown or of another type.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput), naming the invalid field: not a JSON
+    /// object, an unknown kind, or a field that is missing, unknown or of another type.
     pub fn from_json(text: &str) -> Result<Record> {
         Record::from_line(text).map(|given| given.record)
     }
 
-    /// As [`from_json`](Record::from_json), with whether the record's time was given.
+    /// As [`from_json`](Record::from_json). Also returns whether the record's time was given.
     pub(crate) fn from_line(text: &str) -> Result<GivenRecord> {
         let Members(mut members) = serde_json::from_str(text)
             .map_err(|e| Error::invalid(format!("not a JSON object: {e}")))?;
         check_given_once(&members)?;
-        // A null says that the field is not there.
+        // A null field counts as absent.
         members.retain(|(_, value)| value.get() != "null");
         let (kind, turn_kind) = kinds(&members)?;
         let is_unused = |name: &str| {
@@ -75,7 +74,7 @@ impl Record {
         let form = Form {
             kind,
             ops: kind.ops(),
-            // A call without it may as well be an outcome.
+            // Without `op`, a tool call could as well be an outcome.
             op: match kind {
                 Kind::ToolCalls => OpField::Required,
                 _ => OpField::Optional,
@@ -83,7 +82,7 @@ impl Record {
         };
         let is_task = given.json("update_id").is_some();
         given.read(form, is_task).map_err(|faults| {
-            // What is there says more than what is missing.
+            // Faults of given fields are more helpful than missing ones.
             let is_there = |fault: &&FieldFault| member(&members, &fault.name).is_some();
             let Some(fault) = faults.iter().find(is_there).or(faults.first()) else {
                 return Error::invalid("not a record");
@@ -106,7 +105,7 @@ impl Record {
     }
 }
 
-/// Fields of a conversation that was read which are derived from its messages. They are ignored.
+/// Fields of a conversation that are derived from its messages. They are ignored in input.
 pub(crate) const DERIVED: [&str; 6] = [
     "message_count",
     "total_tokens_in",
@@ -116,10 +115,10 @@ pub(crate) const DERIVED: [&str; 6] = [
     "configs_used",
 ];
 
-/// Of a field that is given twice, one would be lost.
+/// If a field were given twice, one value would be lost.
 fn check_given_once(members: &[Member<'_>]) -> Result<()> {
     let mut seen = HashSet::with_capacity(members.len());
-    // A turn and its file both have a kind.
+    // A turn has a kind, and so does its file.
     let names = members.iter().map(|(name, _)| &**name);
     match { names }.find(|name| *name != "kind" && !seen.insert(*name)) {
         Some(name) => Err(Error::invalid(format!(
@@ -136,7 +135,7 @@ fn member<'a>(members: &[Member<'a>], wanted: &str) -> Option<&'a str> {
     found.next().map(|(_, value)| value.get())
 }
 
-/// The lines of files do not name their kind; fields that no other kind has tell it.
+/// Lines of files do not name their kind. It is recognised by fields that no other kind has.
 fn kind_of_fields(members: &[Member<'_>]) -> Option<Kind> {
     const TELLING: [(&str, Kind); 11] = [
         ("call_id", Kind::ToolCalls),
@@ -157,7 +156,7 @@ fn kind_of_fields(members: &[Member<'_>]) -> Option<Kind> {
     told.next().map(|(_, kind)| *kind)
 }
 
-/// The kind of record that the members name and, for a turn, the kind of turn.
+/// The kind of record that the members give and, for a turn, the kind of turn.
 fn kinds(members: &[Member<'_>]) -> Result<(Kind, Option<TurnKind>)> {
     let stems = || Kind::ALL.map(Kind::stem).join(", ");
     let turn_kinds = || {
@@ -295,7 +294,7 @@ mod tests {
             assert!(error.contains(expected), "{input} gives: {error}");
         }
     }
-    /// Bug: an error repeated megabytes of what was given.
+    /// Regression: an error repeated megabytes of its input.
     #[test]
     fn an_error_repeats_no_more_than_the_start_of_what_it_was_given() {
         let long = "\u{e9}".repeat(100_000);

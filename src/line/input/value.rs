@@ -1,4 +1,4 @@
-//! Values of fields as clients give them: checked by their class, and put as lines have them.
+//! Field values as given by clients: checked by class and converted to the form of lines.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::record::{
     exact, has_lone_surrogate,
 };
 
-/// A number or time as lines have it, if it is given otherwise.
+/// Converts a number or time to the form of lines, if it is given in another form.
 pub(super) fn normal(class: Class, json: &str) -> Option<Cow<'static, str>> {
     match class {
         Class::Validity if json.starts_with('{') => {
@@ -28,7 +28,7 @@ pub(super) fn normal(class: Class, json: &str) -> Option<Cow<'static, str>> {
             let at = whole_number(at.get())?;
             Some(format!("{{\"at\":{at},\"is_valid\":{is_valid}}}").into())
         }
-        // What is repeated is an id or a time.
+        // A repeated field is an id or a time.
         Class::Validity | Class::OwnMillis | Class::Millis | Class::Repeated => {
             moment(json).or_else(|| whole_number(json))
         }
@@ -39,14 +39,14 @@ pub(super) fn normal(class: Class, json: &str) -> Option<Cow<'static, str>> {
     }
 }
 
-/// RFC 3339 or a day, in epoch milliseconds.
+/// Converts RFC 3339 or a day to epoch milliseconds.
 fn moment(json: &str) -> Option<Cow<'static, str>> {
     let json = json.starts_with('"').then_some(json)?;
     let at = moment_of_text(&serde_json::from_str::<Cow<'_, str>>(json).ok()?).ok()?;
     Some(at.to_string().into())
 }
 
-/// Checks that a number is within the bounds of what a client may give.
+/// Checks that a number is within the bounds for clients.
 pub(super) fn check_bounds(class: Class, json: &str) -> Result<(), String> {
     let Ok(number) = json.parse::<i64>() else {
         return Ok(());
@@ -69,14 +69,14 @@ fn moment_of_text(text: &str) -> Result<i64, String> {
     epoch_ms(text).map_err(|e| e.reason())
 }
 
-/// A whole number that is written as a fraction: languages without integers write 5 as `5.0`.
+/// Converts an integer that is written as a fraction: languages without integers write 5 as `5.0`.
 fn whole_number(json: &str) -> Option<Cow<'static, str>> {
     let is_fraction = json.contains(['.', 'e', 'E']);
     let number = is_fraction.then(|| json.parse().ok())??;
     exact(number).map(|number| number.to_string().into())
 }
 
-/// Checks one field by itself; the reason if it cannot be.
+/// Checks one field alone; returns the reason if it is invalid.
 pub(crate) fn check(class: Class, detail: Option<&Detail>, json: &str) -> Result<(), String> {
     let checked = match class {
         Class::Uuid => is::<Uuid>(json),
@@ -130,7 +130,7 @@ pub(crate) fn check(class: Class, detail: Option<&Detail>, json: &str) -> Result
             return "a lone surrogate is no text".to_owned();
         }
         let reason = e.to_string();
-        // A reason may repeat what was given before it says what to give.
+        // The parser's message may repeat the input before it says what is expected.
         if json.len() > SHOWN_BYTES_MAX {
             clipped(&reason).to_owned()
         } else {
@@ -139,10 +139,10 @@ pub(crate) fn check(class: Class, detail: Option<&Detail>, json: &str) -> Result
     })
 }
 
-/// Maximum length of what an error repeats of what was given.
+/// Maximum length of input that an error repeats, in bytes.
 const SHOWN_BYTES_MAX: usize = 80;
 
-/// The start of what was given: an error shows no more of it.
+/// The start of the input, as much as an error shows.
 pub(super) fn clipped(text: &str) -> &str {
     &text[..text.floor_char_boundary(SHOWN_BYTES_MAX)]
 }
@@ -151,7 +151,7 @@ fn is<'a, T: serde::Deserialize<'a>>(json: &'a str) -> serde_json::Result<()> {
     serde_json::from_str::<T>(json).map(drop)
 }
 
-/// The parser's position is one in the field alone, not in the client's text.
+/// Removes the parser's position, which refers to the field alone and not to the client's text.
 pub(super) fn readable(reason: &str) -> &str {
     let message = reason.split_once(" at line ");
     message.map_or(reason, |(message, _)| message)

@@ -9,23 +9,23 @@ use crate::line::{Envelope, LINE_BYTES_MAX, Line, classify, is_intact};
 use crate::record::Kind;
 use crate::storage::{StorageFile, read_full};
 
-// Few for a fuzzer, which then meets the ends of many.
+// Small for a fuzzer, so that it reaches many chunk boundaries.
 const CHUNK_BYTES: usize = if cfg!(fuzzing) { 64 } else { 256 << 10 };
-/// Most lines are found in fewer bytes than this.
+/// Usually an LF is found within this many bytes.
 const FIRST_LINE_BYTES: u64 = 8 << 10;
 
 thread_local! {
-    /// The room of the last scan of this thread, for the next: most segments are shorter than it,
-    /// and making it takes longer than reading them.
+    /// The buffer of this thread's last scan, for reuse by the next one: allocating it takes longer
+    /// than reading most segments, which are shorter.
     static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// What stands at one place of a segment, before anyone looked into it.
+/// A line of a segment before it is classified.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Stretch<'a> {
     /// A line that ends with LF; `bytes` is without it.
     Line { offset: u64, bytes: &'a [u8] },
-    /// A line past the limit, which was not read.
+    /// A line that exceeds the length limit; it was not kept in memory.
     TooLong { offset: u64, len: u64 },
 }
 
@@ -42,8 +42,8 @@ impl<'a> Stretch<'a> {
     }
 }
 
-/// What stands at one place of a segment.
-// There is one at a time, and boxing would cost an allocation a line.
+/// A classified line of a segment.
+// Only one exists at a time, and boxing would cost an allocation per line.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub(crate) enum Found<'a> {
@@ -53,22 +53,22 @@ pub(crate) enum Found<'a> {
         bytes: &'a [u8],
         line: Line<'a>,
     },
-    /// A line past the limit, which was not read.
+    /// A line that exceeds the length limit; it was not kept in memory.
     TooLong { offset: u64, len: u64 },
 }
 
-/// A line, or a piece of a damaged one, that counts.
+/// A line with a valid record, or an intact piece of a damaged line.
 #[derive(Debug)]
 pub(crate) struct Fact<'a> {
     pub offset: u64,
     pub bytes: &'a [u8],
     pub envelope: &'a Envelope<'a>,
-    /// Someone rewrote it: what it says of itself is not proven.
+    /// The line was edited after it was written, so its own metadata is not reliable.
     pub is_altered: bool,
 }
 
 impl Found<'_> {
-    /// Calls `sink` for everything here that counts.
+    /// Calls `sink` for every record in this line.
     pub(crate) fn facts(&self, kind: Kind, sink: &mut dyn FnMut(Fact<'_>)) {
         let Found::Line {
             offset,
@@ -121,7 +121,7 @@ impl Found<'_> {
         has_any
     }
 
-    /// What is wrong here, if anything is.
+    /// Reports what is wrong with this line, if anything.
     pub(crate) fn report(&self) -> Option<Report> {
         let (offset, bytes, line) = match self {
             Found::TooLong { offset, len } => {
@@ -169,7 +169,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Damage of so many bytes from an offset on.
+    /// Damage at an offset, with a length.
     pub(crate) fn new(
         class: DamageClass,
         (offset, length): (u64, u64),
@@ -184,13 +184,13 @@ impl Report {
         }
     }
 
-    /// Of a name that is not a file's.
+    /// Reports a name that does not belong to a regular file.
     pub(crate) fn no_file() -> Report {
         let reason = "this is not a regular file and is not read: move it away";
         Report::new(DamageClass::NoFile, (0, 0), reason)
     }
 
-    /// Of lines from `first` up to `end` that others repeat.
+    /// Reports lines from `first` up to `end` that repeat others.
     pub(crate) fn repeated(count: u64, first: u64, end: u64) -> Report {
         let reason = format!(
             "from here on, {count} lines have sequence numbers that others have: if it is a copy, move it away"
@@ -203,7 +203,7 @@ impl Report {
         self.in_file(name.path())
     }
 
-    /// In a file, relative to the store.
+    /// Locates the damage in a file, given relative to the store.
     pub(crate) fn in_file(self, file: impl Into<String>) -> Damage {
         let Report {
             offset,
@@ -221,7 +221,7 @@ impl Report {
     }
 }
 
-/// Lines that stand in the directory of another day than their own.
+/// Lines in the directory of a day other than their own.
 #[derive(Debug)]
 pub(crate) struct Misplaced {
     bounds_ms: std::ops::Range<i64>,
@@ -241,7 +241,7 @@ impl Misplaced {
         }
     }
 
-    /// Looks at the time of a line from `offset` up to `end`; whether it is of the day.
+    /// Checks the time of the line at `offset..end`; returns whether it is of the directory's day.
     pub(crate) fn look(&mut self, at: i64, offset: u64, end: u64) -> bool {
         if self.bounds_ms.contains(&at) {
             return true;
@@ -254,7 +254,7 @@ impl Misplaced {
         false
     }
 
-    /// Adds what was found further on in the segment.
+    /// Adds the result of a later part of the segment.
     pub(crate) fn go_on(&mut self, rest: &Misplaced) {
         if self.count == 0 {
             self.first = rest.first;
@@ -275,20 +275,20 @@ impl Misplaced {
     }
 }
 
-/// Where a scan came to.
+/// The position that a scan reached.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Scanned {
-    /// After the last LF.
+    /// The offset after the last LF.
     pub end: u64,
-    /// What follows it.
+    /// The bytes after it, if any.
     pub tail: Option<Tail>,
 }
 
-/// The bytes of a last line without LF.
+/// A last line without LF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub len: u64,
-    /// Only an LF is missing for something in it to count.
+    /// Whether it would hold a record if it ended with LF.
     pub holds_facts: bool,
 }
 
@@ -303,19 +303,19 @@ impl Tail {
     }
 }
 
-/// What of a segment to read.
+/// The part of a segment to read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
-    /// Where a line starts, or may have started before.
+    /// The start of a line, or an offset within a line that belongs to the span before.
     pub from: u64,
-    /// Lines that start here or after are another span's.
+    /// Lines that start here or later belong to another span.
     pub stop: u64,
-    /// What stands from here on is not there yet.
+    /// Bytes from here on are ignored: they are not written yet.
     pub until: u64,
 }
 
 impl Span {
-    /// All of a segment.
+    /// A whole segment.
     pub(crate) const ALL: Span = Span {
         from: 0,
         stop: u64::MAX,
@@ -323,12 +323,12 @@ impl Span {
     };
 }
 
-/// What a scan reads into; one that is used again need not be made again.
+/// The buffer of a scan. Reusing it saves an allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer(Vec<u8>);
 
 impl Buffer {
-    /// Reads up to `wanted` bytes behind those that are there.
+    /// Reads up to `wanted` bytes and appends them to the first `filled` bytes.
     fn read(
         &mut self,
         file: &dyn StorageFile,
@@ -342,14 +342,14 @@ impl Buffer {
         read_full(file, &mut self.0[filled..filled + wanted], offset)
     }
 
-    /// Where the first line of a span starts that does not start at the segment's own start;
-    /// `None` if none starts in it.
+    /// The offset of the first line that starts in a span which does not begin at the segment's
+    /// start; `None` if no line starts in it.
     pub(crate) fn first_line(
         &mut self,
         file: &dyn StorageFile,
         span: Span,
     ) -> io::Result<Option<u64>> {
-        // Where the LF before it may be.
+        // The last possible offset of the LF before that line.
         let last = span.stop.min(span.until).saturating_sub(1);
         let mut offset = span.from.saturating_sub(1);
         while offset < last {
@@ -376,7 +376,7 @@ pub(crate) fn scan_all(
     scan_part(file, kind, Span::ALL, LINE_BYTES_MAX, sink)
 }
 
-/// Reads a whole segment of `kind` and calls `sink` for everything in it that counts.
+/// Reads a whole segment of `kind` and calls `sink` for every record in it.
 pub(crate) fn each_fact(
     file: &dyn StorageFile,
     kind: Kind,
@@ -385,7 +385,7 @@ pub(crate) fn each_fact(
     scan_all(file, kind, &mut |found| found.facts(kind, sink))
 }
 
-/// Reads a segment of `kind` from the start of a line at `from` to the end of the file, or to
+/// Reads a segment of `kind` from the line that starts at `from` to the end of the file, or to
 /// `until`, and calls `sink` for every line.
 pub(crate) fn scan(
     file: &dyn StorageFile,
@@ -400,7 +400,7 @@ pub(crate) fn scan(
     scan_part(file, kind, span, line_bytes_max, sink)
 }
 
-/// As [`scan`], of a span whose first line starts where it does.
+/// As [`scan`], for a span that begins at the start of a line.
 pub(crate) fn scan_part(
     file: &dyn StorageFile,
     kind: Kind,
@@ -424,8 +424,8 @@ pub(crate) fn scan_part(
     scanned
 }
 
-/// Reads the lines of a span of a segment of `kind`, the first of which starts where it does, and
-/// calls `sink` for every one.
+/// Calls `sink` for every line of a span of a segment of `kind`. The span must begin at the start
+/// of a line.
 pub(crate) fn scan_span(
     file: &dyn StorageFile,
     kind: Kind,
@@ -434,8 +434,8 @@ pub(crate) fn scan_span(
     buffer: &mut Buffer,
     sink: &mut dyn FnMut(Stretch<'_>),
 ) -> io::Result<Scanned> {
-    // What was read, from a line's start at `offset` on, holds no LF that was not looked at; of
-    // a line that is too long, `skipping` bytes were read and are gone.
+    // The buffer begins with the line at `offset` and holds no LF that was not found yet. Of a line
+    // that is too long, `skipping` bytes were read and dropped.
     let (mut filled, mut offset, mut skipping) = (0, span.from, 0u64);
     loop {
         let at = offset + skipping + filled as u64;
@@ -466,7 +466,7 @@ pub(crate) fn scan_span(
         if read == 0 {
             let rest = &bytes[start..];
             let len = skipping + rest.len() as u64;
-            // With its LF, it must not be too long.
+            // Together with its LF, the line must not exceed the limit.
             let is_read = skipping == 0 && rest.len() < line_bytes_max;
             let bytes = rest;
             let holds_facts = is_read

@@ -1,4 +1,4 @@
-//! Every byte of a segment belongs to one line, however it is read.
+//! Every byte of a segment belongs to exactly one line, however it is read.
 
 use super::*;
 use crate::storage::{Access, Memory, Storage};

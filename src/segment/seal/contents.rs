@@ -1,4 +1,4 @@
-//! What a segment holds, by hashes.
+//! The contents of a segment as counts and hashes.
 
 use std::io;
 
@@ -15,15 +15,15 @@ use crate::storage::{StorageFile, read_full};
 
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// What a segment holds: what its seal says of it.
+/// The contents of a segment, as its seal describes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Contents {
     pub bytes: u64,
-    /// Lines that end with LF, of whatever kind.
+    /// Lines that end with LF, of any kind.
     pub lines: u64,
-    /// Those that are not as decklog wrote them there.
+    /// Lines that differ from what decklog wrote there.
     pub damaged: u64,
-    /// The least sequence number of a good line, or 0.
+    /// The smallest sequence number of a good line, or 0.
     pub first_seq: u64,
     /// The greatest sequence number of a good line, or 0.
     pub last_seq: u64,
@@ -31,8 +31,8 @@ pub(crate) struct Contents {
     pub merkle_root: Digest,
 }
 
-/// Makes the [`Contents`] of a segment from its lines, one by one. Whoever writes a segment that is
-/// sealed from the start feeds it each line, LF included, and need not read the file again.
+/// Computes the [`Contents`] of a segment from its lines, one by one. A writer of a segment that is
+/// sealed immediately feeds it each line, including the LF, and need not read the file again.
 #[derive(Debug)]
 pub(crate) struct Sealer {
     audit: Audit,
@@ -43,17 +43,18 @@ pub(crate) struct Sealer {
     seqs: Option<(u64, u64)>,
 }
 
-/// A sealed segment, read line by line.
+/// The result of reading a sealed segment.
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub contents: Contents,
     pub scanned: Scanned,
-    /// Lines of another day than the segment's.
+    /// Lines of a day other than the segment's.
     pub misplaced: Option<Report>,
 }
 
 impl Sealer {
-    /// Of the segment with this name, by which it is known whether a line is as it was written.
+    /// For the segment with this name, which is needed to tell whether a line is as decklog wrote
+    /// it.
     pub(crate) fn new(name: SegmentName) -> Sealer {
         Sealer {
             audit: Audit::new(name),
@@ -65,7 +66,7 @@ impl Sealer {
         }
     }
 
-    /// Adds a line with its LF.
+    /// Adds a line, including its LF.
     pub(crate) fn push(&mut self, line: &[u8]) {
         let (offset, bytes) = (self.bytes, line.strip_suffix(b"\n").unwrap_or(line));
         let len = bytes.len() as u64;
@@ -92,14 +93,15 @@ impl Sealer {
         }
     }
 
-    /// Reads a segment in bounded memory. Bytes after its last LF count as no line, but as damage.
+    /// Reads a segment in bounded memory. Bytes after its last LF are not a line but count as
+    /// damage.
     pub(crate) fn of_file(file: &dyn StorageFile, name: SegmentName) -> io::Result<Contents> {
         let read = Sealer::read(file, name, &mut |_| (), &mut |_, _| ());
         read.map(|read| read.contents)
     }
 
-    /// As [`of_file`](Sealer::of_file); tells what is wrong with each line, if anything is, and the
-    /// sequence numbers that count, as [`Audit::look`] does.
+    /// As [`of_file`](Sealer::of_file). Calls `told` with the problem of each line, if there is
+    /// one, and `number` with the sequence numbers that count, as [`Audit::look`] does.
     pub(crate) fn read(
         file: &dyn StorageFile,
         name: SegmentName,
@@ -143,7 +145,7 @@ impl Sealer {
         })
     }
 
-    /// Counts a line that is hashed already.
+    /// Counts a line that was hashed already.
     fn look(&mut self, stretch: Stretch<'_>, number: &mut dyn FnMut(u64, bool)) -> Option<Report> {
         let len = match stretch {
             Stretch::Line { bytes, .. } => bytes.len() as u64,
@@ -163,7 +165,7 @@ impl Sealer {
     }
 }
 
-/// The leaf of a line; of one that is too long to be held, it is read once more.
+/// The leaf hash of a line. A line that is too long to be in memory is read again.
 pub(super) fn leaf_of(file: &dyn StorageFile, line: Stretch<'_>) -> io::Result<Digest> {
     match line {
         Stretch::Line { bytes, .. } => Ok(merkle::leaf(bytes)),
@@ -175,7 +177,7 @@ pub(super) fn leaf_of(file: &dyn StorageFile, line: Stretch<'_>) -> io::Result<D
     }
 }
 
-/// The SHA-256 of a whole file, and how long it is.
+/// The SHA-256 of a whole file, and its length.
 pub(crate) fn hash_file(file: &dyn StorageFile) -> io::Result<(Digest, u64)> {
     let (mut all, mut len) = (Sha256::new(), 0);
     read_through(file, 0, u64::MAX, &mut |bytes| {
@@ -185,8 +187,8 @@ pub(crate) fn hash_file(file: &dyn StorageFile) -> io::Result<(Digest, u64)> {
     Ok((Digest(all.finalize().into()), len))
 }
 
-/// As [`hash_file`], with the sequence number of each line, as far as these stand first in their
-/// lines; `None` if one does not.
+/// As [`hash_file`], with the sequence numbers of all lines; `None` if some line does not begin
+/// with its sequence number.
 pub(crate) fn hash_lines(file: &dyn StorageFile) -> io::Result<(Digest, u64, Option<Vec<u64>>)> {
     let (mut all, mut len) = (Sha256::new(), 0);
     let mut seqs = Seqs::default();
@@ -200,19 +202,19 @@ pub(crate) fn hash_lines(file: &dyn StorageFile) -> io::Result<(Digest, u64, Opt
     Ok((Digest(all.finalize().into()), len, found))
 }
 
-/// Reads the sequence numbers of lines, piece by piece.
+/// Extracts the sequence numbers of lines from a stream of chunks.
 #[derive(Default)]
 struct Seqs {
     found: Vec<u64>,
-    /// The start of the line that was begun.
+    /// The first bytes of the current line.
     start: Vec<u8>,
-    /// Some line begins with something else.
+    /// Some line does not begin with a sequence number.
     is_any_other: bool,
 }
 
 impl Seqs {
     const MEMBER: &[u8] = b"{\"seq\":";
-    /// With the 20 digits that a number has at most, and what follows it.
+    /// Room for a number of up to 20 digits and the byte after it.
     const START_BYTES: usize = Self::MEMBER.len() + 21;
 
     fn feed(&mut self, mut bytes: &[u8]) {
@@ -249,7 +251,7 @@ impl Seqs {
     }
 }
 
-/// Reads `len` bytes from `offset` on, or up to the file's end, piece by piece.
+/// Reads `len` bytes from `offset`, or up to the end of the file, in chunks.
 fn read_through(
     file: &dyn StorageFile,
     mut offset: u64,

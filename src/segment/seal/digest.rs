@@ -1,4 +1,4 @@
-//! A SHA-256 hash, which JSON has as 64 lower-case hex digits.
+//! A SHA-256 hash. In JSON it is a string of 64 lower-case hex digits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,12 +9,12 @@ use sha2::Sha256;
 
 use crate::error::{Error, Result};
 
-/// A SHA-256 hash, in JSON 64 lower-case hex digits.
+/// A SHA-256 hash. In JSON it is a string of 64 lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// What the first line of a chain has for the hash of the one before it.
+    /// The previous hash in the first line of a chain.
     pub const ZERO: Digest = Digest([0; 32]);
 
     pub(crate) fn of(bytes: &[u8]) -> Digest {
@@ -43,7 +43,7 @@ impl fmt::Debug for Digest {
 impl FromStr for Digest {
     type Err = Error;
 
-    /// Only the one spelling that [`Display`](fmt::Display) writes.
+    /// Accepts only the exact form that [`Display`](fmt::Display) writes.
     fn from_str(text: &str) -> Result<Digest> {
         let bad = || Error::invalid(format!("{text:?} is not 64 lower-case hex digits"));
         let digit = |byte: u8| match byte {

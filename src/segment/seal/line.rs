@@ -1,4 +1,4 @@
-//! A line of `seals.jsonl`.
+//! Lines of `seals.jsonl`.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,50 +11,50 @@ use crate::error::{Error, ErrorKind, Result};
 pub enum SealReason {
     /// It was full, or its day was over.
     Sealed,
-    /// Retention took lines out of it.
+    /// Retention removed lines from it.
     Retention,
-    /// Lines were taken out of it to keep the store below its cap.
+    /// Lines were removed to keep the store below its size limit.
     Size,
-    /// Compaction rewrote it, or joined others to it.
+    /// Compaction rewrote it or merged others into it.
     Compaction,
-    /// An erasure took lines out of it.
+    /// An erasure removed lines from it.
     Erasure,
-    /// A repair rewrote it, or a person vouched for what it holds.
+    /// A repair rewrote it, or a person confirmed its contents.
     Repair,
 }
 
-/// What a segment held when it was closed: one line of its day's `seals.jsonl`. The seals of a store
-/// are numbered from 1 and form one chain, whichever day they stand in: each has the hash of the one
-/// before it.
+/// A record of a segment's contents when it was closed: one line of its day's `seals.jsonl`. The
+/// seals of a store are numbered from 1 and form a single chain across all days: each holds the
+/// hash of the one before it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Seal {
     /// The seal's number.
     pub seal: u64,
-    /// When it was made, in epoch milliseconds.
+    /// Time of sealing, in epoch milliseconds.
     pub at: i64,
     /// The segment, relative to the store.
     pub file: String,
-    /// How many bytes it has.
+    /// Size of the segment, in bytes.
     pub bytes: u64,
-    /// How many lines it has, of whatever kind.
+    /// Number of lines, of any kind.
     pub lines: u64,
-    /// How many of them are not as decklog wrote them there.
+    /// Number of lines that differ from what decklog wrote there.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub damaged: u64,
-    /// The least sequence number of its good lines, or 0.
+    /// The smallest sequence number of the good lines, or 0.
     pub first_seq: u64,
-    /// The greatest sequence number of its good lines, or 0.
+    /// The greatest sequence number of the good lines, or 0.
     pub last_seq: u64,
-    /// Of all its bytes.
+    /// The hash of all its bytes.
     pub sha256: Digest,
     /// The root of the Merkle tree of its lines.
     pub merkle_root: Digest,
-    /// Why it was made.
+    /// Why the segment was sealed.
     pub reason: SealReason,
-    /// The numbers of the seals in whose place this one comes: of the file before it was rewritten,
-    /// or of those that were joined.
+    /// The numbers of the seals that this one replaces: of the file before it was rewritten, or of
+    /// the files that were merged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaces: Vec<u64>,
     /// The hash of the seal before this one, or 64 zeros.
@@ -63,16 +63,15 @@ pub struct Seal {
     pub hash: Digest,
 }
 
-// As serde asks for it.
+// The signature that serde requires.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The ends of a store's two chains, of seals and of removals, to keep where whoever can change the
-/// store cannot: from
-/// [`Store::seal_head`](crate::Store::seal_head), for
-/// [`VerifyOptions::head`](crate::health::VerifyOptions::head).
+/// The heads of a store's two chains, of seals and of removals. Keep a copy where someone who can
+/// change the store cannot change it. Obtained from [`Store::seal_head`](crate::Store::seal_head),
+/// for [`VerifyOptions::head`](crate::health::VerifyOptions::head).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SealHead {
@@ -80,22 +79,22 @@ pub struct SealHead {
     pub seal: u64,
     /// Its hash.
     pub hash: Digest,
-    /// When it was made, in epoch milliseconds.
+    /// Time of sealing, in epoch milliseconds.
     pub at: i64,
-    /// The number of the last line of `removals.jsonl`, 0 if there is none.
+    /// The number of the last line of `removals.jsonl`, or 0 if there is none.
     #[serde(default)]
     pub removal: u64,
-    /// The SHA-256 of that line, 64 zeros if there is none.
+    /// The SHA-256 of that line, or 64 zeros if there is none.
     #[serde(default)]
     pub removal_hash: Digest,
 }
 
-/// What of a chain the next seal follows.
+/// The position in the chain for the next seal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Link {
     /// The number of the next seal.
     pub seal: u64,
-    /// The hash of the one before.
+    /// The hash of the last seal.
     pub prev: Digest,
 }
 
@@ -130,10 +129,10 @@ impl Seal {
         seal
     }
 
-    /// Reads a line of `seals.jsonl`, without its LF.
+    /// Parses a line of `seals.jsonl`, without its LF.
     ///
     /// # Errors
-    /// [`Damaged`](ErrorKind::Damaged) if it is not, byte for byte, as decklog wrote it.
+    /// [`Damaged`](ErrorKind::Damaged) if it is not byte for byte what decklog writes.
     pub fn parse(line: &str) -> Result<Seal> {
         let damaged = |message: String| Error::new(ErrorKind::Damaged, message);
         let seal: Seal =
@@ -153,10 +152,10 @@ impl Seal {
         format!("{}{HASH_START}{}\"}}", self.covered(), self.hash)
     }
 
-    /// Whether what it says is what it was made with, by its hash.
+    /// Checks that the hash matches the other members.
     ///
     /// # Errors
-    /// [`Damaged`](ErrorKind::Damaged) if not.
+    /// [`Damaged`](ErrorKind::Damaged) if it does not match.
     pub fn check(&self) -> Result<()> {
         if self.hash == self.computed_hash() {
             return Ok(());
@@ -168,7 +167,7 @@ impl Seal {
         Err(Error::new(ErrorKind::Damaged, message))
     }
 
-    /// What the seal says of the file's bytes.
+    /// The file contents that the seal describes.
     pub(crate) fn contents(&self) -> Contents {
         Contents {
             bytes: self.bytes,
@@ -185,9 +184,9 @@ impl Seal {
         Digest::of(self.covered().as_bytes())
     }
 
-    /// Every byte of the line before `,"hash"`.
+    /// All bytes of the line before `,"hash"`.
     fn covered(&self) -> String {
-        // Only maps with keys of other types, of which there are none here, cannot be JSON.
+        // Serialisation can fail only for maps with non-string keys, and there are none here.
         let mut line = serde_json::to_string(self).unwrap_or_default();
         let end = line.rfind(HASH_START).unwrap_or(0);
         line.truncate(end);

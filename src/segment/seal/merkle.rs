@@ -1,12 +1,12 @@
-//! The Merkle tree of RFC 6962, section 2: leaves and nodes are hashed under different prefixes, so
-//! that neither passes for the other.
+//! The Merkle tree of RFC 6962, section 2. Leaves and nodes are hashed with different prefixes, so
+//! that neither can be taken for the other.
 
 use sha2::Digest as _;
 use sha2::Sha256;
 
 use super::Digest;
 
-/// The hash of a line, without its LF, as a leaf.
+/// The leaf hash of a line, without its LF.
 pub(crate) fn leaf(line: &[u8]) -> Digest {
     let hash = Sha256::new().chain_update([0]).chain_update(line);
     Digest(hash.finalize().into())
@@ -22,12 +22,12 @@ fn node(left: Digest, right: Digest) -> Digest {
     )
 }
 
-/// A tree to which leaves are added one by one; it keeps one hash for every level.
+/// A tree that is built leaf by leaf. It keeps one hash per level.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tree {
     leaves: u64,
-    /// The roots of the whole trees that the leaves make, the greatest first: one for every bit of
-    /// their number.
+    /// The roots of the complete subtrees, largest first: one for each bit that is set in the
+    /// number of leaves.
     roots: Vec<Digest>,
 }
 
@@ -51,14 +51,14 @@ impl Tree {
     }
 }
 
-/// The audit path of the leaf at `index`: what it is hashed with, from the bottom up.
+/// The audit path of the leaf at `index`: the hashes that it is combined with, from the bottom up.
 pub(crate) fn path(mut leaves: Vec<Digest>, mut index: usize) -> Vec<Digest> {
     let mut path = Vec::new();
     while leaves.len() > 1 {
         path.extend(leaves.get(index ^ 1));
         let pairs = leaves.chunks(2).map(|pair| match *pair {
             [left, right] => node(left, right),
-            // The last one has no neighbour and goes up as it is.
+            // The last node has no sibling and moves up unchanged.
             _ => pair[0],
         });
         leaves = pairs.collect();
@@ -67,8 +67,8 @@ pub(crate) fn path(mut leaves: Vec<Digest>, mut index: usize) -> Vec<Digest> {
     path
 }
 
-/// The root of the tree of `count` leaves in which `leaf` stands at `index` and has this audit
-/// path; `None` if the path is not as long as it is there.
+/// The root of a tree of `count` leaves in which `leaf` is at `index` and has this audit path;
+/// `None` if the path has the wrong length for that.
 pub(super) fn root_of(leaf: Digest, index: u64, count: u64, path: &[Digest]) -> Option<Digest> {
     let mut last = count.checked_sub(1)?;
     let mut place = index;
@@ -92,8 +92,8 @@ pub(super) fn root_of(leaf: Digest, index: u64, count: u64, path: &[Digest]) -> 
 mod tests {
     use super::*;
 
-    /// The leaves of the reference tests of Certificate Transparency, and the roots of the trees
-    /// of the first one, two, … of them.
+    /// The leaves of the reference tests of Certificate Transparency, and the roots of the trees of
+    /// the first one, two, … of them.
     const LEAVES: [&str; 8] = [
         "",
         "00",
@@ -133,7 +133,7 @@ mod tests {
         tree.root()
     }
 
-    /// As the RFC defines it.
+    /// A direct implementation of the RFC's definition.
     fn defined(leaves: &[Digest]) -> Digest {
         match leaves {
             [] => Digest::of(b""),

@@ -1,5 +1,5 @@
-//! Seals: what a segment held when it was closed, by hashes, and proofs that a line was in it.
-//! Nothing here touches a file but to read one.
+//! Seals: hashes of a segment's contents when it was closed, and proofs that a line was in it.
+//! Files are only read here.
 
 mod contents;
 mod digest;

@@ -1,4 +1,4 @@
-//! A proof that a line stood in a segment when it was sealed.
+//! Proofs that a line was in a segment when it was sealed.
 
 use std::io;
 
@@ -12,11 +12,11 @@ use crate::record::Kind;
 use crate::segment::scan::{Buffer, Span, Stretch, scan_span};
 use crate::storage::StorageFile;
 
-/// The version of the proofs that this version makes and checks.
+/// The version of proofs that this version of decklog makes and checks.
 pub const PROOF_VERSION: u32 = 1;
 
-/// A proof that a line stood in a segment when it was sealed; in JSON, one object. It holds all
-/// that is needed to check it, but for the seal that a person trusts.
+/// A proof that a line was in a segment when it was sealed; in JSON, one object. It contains
+/// everything needed to check it, except the seal that the checker trusts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -25,19 +25,20 @@ pub struct Proof {
     pub decklog_proof: u32,
     /// The line, without its LF.
     pub line: String,
-    /// Which line of the segment it is, from 0.
+    /// Index of the line in the segment, from 0.
     pub index: u64,
-    /// How many lines the segment has.
+    /// Number of lines in the segment.
     pub lines: u64,
-    /// What the line's hash is hashed with up to the Merkle root, from the bottom up.
+    /// The hashes that lead from the line's hash to the Merkle root, from the bottom up.
     pub path: Vec<Digest>,
     /// The segment's seal.
     pub seal: Seal,
 }
 
 impl Proof {
-    /// Reads a segment and proves the line in which the byte at `offset` stands; `None` if none
-    /// that is text does. The proof holds if the segment is as it was sealed.
+    /// Makes a proof for the line that contains the byte at `offset`; `None` if there is no such
+    /// line, or it is not valid UTF-8. The proof is valid if the segment is unchanged since it was
+    /// sealed.
     pub(crate) fn of(
         file: &dyn StorageFile,
         kind: Kind,
@@ -77,8 +78,9 @@ impl Proof {
         }))
     }
 
-    /// Checks that the line stood in the segment of the proof's own seal, which proves no more than
-    /// that the proof is sound, or of `seal`, which the caller trusts. Needs no store.
+    /// Checks that the line was in the sealed segment. With `seal`, which the caller trusts, that
+    /// is the segment of `seal`. Without it, the proof's own seal is used, which only shows that
+    /// the proof is consistent. Needs no store.
     ///
     /// # Errors
     /// [`Damaged`](ErrorKind::Damaged) if the proof does not hold, with the reason;

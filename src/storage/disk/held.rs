@@ -1,5 +1,5 @@
-//! The store's directory, held by a descriptor: every path leads into that one, whatever becomes of
-//! its name or of the working directory.
+//! The store's directory, held open by a descriptor: every path is resolved in that directory, even
+//! if it is renamed or the working directory changes.
 
 use std::fs::File;
 use std::io;
@@ -36,11 +36,11 @@ impl Place {
         Ok(file_stat(&found).identity == self.identity)
     }
 
-    // Of the superuser, only a file system that is read-only keeps it.
+    // For the superuser, this fails only on a read-only file system.
     pub(super) fn check_writable(&self) -> io::Result<()> {
         let needed = Permission::WRITE_OK | Permission::EXEC_OK;
         match accessat(&self.dir, ".", needed, AtFlags::EACCESS) {
-            // It cannot be asked here: the first write will tell.
+            // The kernel cannot check this here: the first write will fail instead.
             Err(Errno::NOSYS | Errno::INVAL) => Ok(()),
             asked => Ok(asked?),
         }
@@ -48,11 +48,11 @@ impl Place {
 
     pub(super) fn free_bytes(&self) -> io::Result<Option<u64>> {
         let found = uninterrupted(|| Ok(fstatvfs(&self.dir)?))?;
-        // Some count nothing.
+        // Some file systems do not report sizes.
         if found.f_blocks == 0 {
             return Ok(None);
         }
-        // What is kept for the superuser is free for that one alone.
+        // Only the superuser can use the reserved blocks.
         let blocks = if geteuid().is_root() {
             found.f_bfree
         } else {
@@ -62,8 +62,8 @@ impl Place {
     }
 
     pub(super) fn open_file(&self, path: &str, access: Access) -> io::Result<File> {
-        // Opening a pipe would wait for the other end, and a terminal might become this process's
-        // own.
+        // Opening a pipe would block until its other end is opened, and a terminal could become the
+        // controlling terminal of this process.
         let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let flags = flags
             | match access {
@@ -83,7 +83,7 @@ impl Place {
     }
 
     fn open_dir(&self, dir: &str) -> io::Result<File> {
-        // Something else may have its name by now.
+        // The name may belong to something other than a directory by now.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let dir = if dir.is_empty() { "." } else { dir };
         let opened = uninterrupted(|| Ok(openat(&self.dir, dir, flags, Mode::empty())?))?;
@@ -127,13 +127,13 @@ impl Place {
             };
             let kind = match kind {
                 Ok(FileType::Symlink) => kind_of(&file, name, AtFlags::empty()),
-                // Taken away since it was listed.
+                // The file was removed after it was listed.
                 Err(Errno::NOENT) => continue,
                 kind => Ok(kind?),
             };
             entries.push(Entry {
                 name: name.to_string_lossy().into_owned(),
-                // A link that leads nowhere is neither.
+                // A dangling link is neither a directory nor a file.
                 is_dir: kind.is_ok_and(FileType::is_dir),
                 is_file: kind.is_ok_and(FileType::is_file),
             });
@@ -147,11 +147,11 @@ impl Place {
         }
         match mkdirat(&self.dir, dir, Mode::RWXU) {
             Ok(()) => {
-                // The umask may have taken the owner's own bits.
+                // The umask may have cleared the owner's own bits.
                 self.set_mode(dir, Mode::RWXU)?;
                 Ok(true)
             }
-            // Another process was quicker, or the name is taken by a file.
+            // Another process was faster, or a file has the name.
             Err(Errno::EXIST) if self.is_dir(dir) => Ok(false),
             Err(e) => Err(e.into()),
         }

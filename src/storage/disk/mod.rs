@@ -1,4 +1,4 @@
-//! The disk. What differs between operating systems is in `disk/` and in `volume`.
+//! Storage on disk. The parts that differ between operating systems are in `disk/` and `volume`.
 
 #[cfg(target_os = "linux")]
 mod held;
@@ -25,26 +25,25 @@ use self::windows as sys;
 use super::volume::volume_of;
 use super::{Access, Entry, FileStat, FileTimes, Storage, StorageFile, Volume, Words, read_full};
 
-/// More is appended piece by piece: what was just gathered is still in the processor's cache, and
-/// Linux takes memory for the page cache in runs as long as the write, which long ones are slow
-/// to be found.
+/// Longer appends are split. The bytes just gathered are then still in the processor cache. Linux
+/// allocates page-cache memory in runs as long as the write, and long runs are slow to find.
 const APPEND_BYTES_MAX: usize = 64 << 10;
 
 /// A directory on disk.
 #[derive(Debug)]
 pub struct Disk {
     root: PathBuf,
-    /// Once it was there.
+    /// The directory, once it exists.
     place: OnceLock<Place>,
 }
 
 impl Disk {
-    /// The store in this directory, which need not exist yet. A relative path is that of the
-    /// present working directory. On Linux the directory is held from its first use on: it may be
-    /// moved, and another one take its name, and this is still the one that it was.
+    /// A store in this directory, which need not exist yet. A relative path is resolved in the
+    /// current working directory. On Linux the directory is held open from its first use: if it is
+    /// moved and another one takes its name, this still refers to the original.
     pub fn new(root: impl Into<PathBuf>) -> Disk {
         let root = root.into();
-        // There is none for the empty path, which leads nowhere.
+        // This fails for an empty path, which is invalid anyway.
         let root = std::path::absolute(&root).unwrap_or(root);
         let place = OnceLock::new();
         Disk { root, place }
@@ -79,7 +78,8 @@ impl Storage for Disk {
 
     fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn StorageFile>> {
         let file = self.place()?.open_file(path, access)?;
-        // A reader of a pipe waits for its writer, and what is written to a device is gone.
+        // Opening a pipe to read would block until there is a writer, and writes to a device are
+        // lost.
         if !uninterrupted(|| sys::is_file(&file))? {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -141,12 +141,12 @@ impl Storage for Disk {
     }
 }
 
-/// How many files this process may have open at a time.
+/// Maximum number of open files of this process.
 pub(crate) fn open_files_max() -> usize {
     sys::open_files_max()
 }
 
-/// Asks again after a signal came in between. Only for what changes nothing.
+/// Retries after an interruption by a signal. Only for calls without side effects.
 fn uninterrupted<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match ask() {
@@ -156,7 +156,7 @@ fn uninterrupted<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-/// Makes a directory for its owner only; `false` if it is there.
+/// Creates a directory with access for its owner only; `false` if it exists.
 fn create_private_dir(path: &Path) -> io::Result<bool> {
     if path.is_dir() {
         return Ok(false);
@@ -166,13 +166,13 @@ fn create_private_dir(path: &Path) -> io::Result<bool> {
             sys::make_private_dir(path)?;
             Ok(true)
         }
-        // Another process was quicker, or the name is taken by a file.
+        // Another process was faster, or a file has the name.
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(false),
         Err(e) => Err(e),
     }
 }
 
-/// Makes the missing directories above a path, and has each survive the machine.
+/// Creates the missing directories above a path, durably.
 fn make_ancestors(path: &Path) -> io::Result<()> {
     let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
     let missing: Vec<&Path> = path.ancestors().skip(1).take_while(is_missing).collect();
@@ -216,8 +216,8 @@ impl StorageFile for DiskFile {
         uninterrupted(|| sys::stat_file(&self.file))
     }
 
-    // What cannot be read, or written for want of room, is an error of a call, but the end of the
-    // process where it is memory: so that is found out before.
+    // An unreadable page, or no space to write one, is an error of a system call, but in mapped
+    // memory it kills the process. So both are checked first.
     fn words(&self, count: usize) -> Option<Words> {
         let mut bytes = vec![0; count.checked_mul(size_of::<u64>())?];
         if read_full(self, &mut bytes, 0).ok()? < bytes.len() {

@@ -1,5 +1,6 @@
-//! The store's directory, by its name: for systems on which it cannot be held, or on which that was
-//! not tried. Who moves it away and puts another one in its place has what is open write there.
+//! The store's directory, addressed by its name: for systems on which a directory cannot be held
+//! open, or where that is not implemented. If the directory is moved and replaced by another one,
+//! an open store writes to the new one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -23,7 +24,7 @@ impl Place {
         fs::metadata(root).map(|_| true)
     }
 
-    // The first write will tell.
+    // The first write will fail instead.
     #[allow(clippy::unnecessary_wraps, clippy::unused_self)]
     pub(super) fn check_writable(&self) -> io::Result<()> {
         Ok(())
@@ -76,7 +77,7 @@ impl Place {
             let entry = entry?;
             let kind = match entry.file_type() {
                 Ok(kind) => kind,
-                // Taken away since it was listed.
+                // The file was removed after it was listed.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                 Err(e) => return Err(e),
             };
@@ -88,7 +89,7 @@ impl Place {
             };
             entries.push(Entry {
                 name: entry.file_name().to_string_lossy().into_owned(),
-                // A link that leads nowhere is neither.
+                // A dangling link is neither a directory nor a file.
                 is_dir: kind.as_ref().is_ok_and(fs::FileType::is_dir),
                 is_file: kind.is_ok_and(|kind| kind.is_file()),
             });

@@ -1,4 +1,4 @@
-//! What differs on Unix.
+//! Unix-specific parts.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -13,7 +13,7 @@ pub(super) fn private_dir() -> DirBuilder {
     builder
 }
 
-// The umask may have taken the owner's own bits.
+// The umask may have cleared the owner's own bits.
 pub(super) fn make_private_file(file: &File) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(0o600))
 }
@@ -22,7 +22,7 @@ pub(super) fn make_private_dir(dir: &Path) -> io::Result<()> {
     fs::set_permissions(dir, Permissions::from_mode(0o700))
 }
 
-/// How many files this process may have open at a time.
+/// Maximum number of open files of this process.
 pub(super) fn open_files_max() -> usize {
     use rustix::process::{Resource, getrlimit};
     let limit = getrlimit(Resource::Nofile).current;
@@ -35,7 +35,7 @@ pub(super) fn sync_mode(file: &File) -> io::Result<()> {
     file.sync_all()
 }
 
-// Something else may have its name by now, and opening a pipe would wait for the other end.
+// The name may belong to something other than a directory by now, and opening a pipe would block.
 pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     let flags = OFlags::DIRECTORY.union(OFlags::NONBLOCK);
     let mut options = OpenOptions::new();
@@ -43,7 +43,7 @@ pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     options.open(dir)?.sync_all()
 }
 
-// Without the C library, to which every read is a point at which the thread may be cancelled.
+// Bypasses the C library, in which every read is a thread cancellation point.
 #[cfg(target_os = "linux")]
 pub(super) fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     Ok(rustix::io::pread(file, buf, offset)?)
@@ -58,7 +58,7 @@ pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usi
     file.write_at(bytes, offset)
 }
 
-/// Whether a file's first bytes have their place on the disk: a hole has none.
+/// Whether the start of a file is allocated on disk, that is, has no holes.
 #[cfg(target_os = "linux")]
 pub(super) fn is_whole(file: &File, len: u64) -> bool {
     rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(0)).is_ok_and(|hole| hole >= len)
@@ -69,7 +69,7 @@ pub(super) fn is_whole(_: &File, _: u64) -> bool {
     true
 }
 
-/// Gives holes their place, if there is room.
+/// Allocates disk space for holes, if there is enough.
 #[cfg(target_os = "linux")]
 pub(super) fn fill(file: &File, len: u64) -> bool {
     rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, len).is_ok()
@@ -89,8 +89,8 @@ mod stat {
 
     use super::super::FileStat;
 
-    // Without timestamps: who reads them makes the next write bring them up to date, which costs
-    // more than the rest of a small write.
+    // Without timestamps: after they are read, the next write has to update them, which costs more
+    // than the rest of a small write.
     pub(in super::super) const FILE_STAT: StatxFlags = StatxFlags::SIZE
         .union(StatxFlags::INO)
         .union(StatxFlags::NLINK)
@@ -113,14 +113,14 @@ mod stat {
 
     pub(in super::super) fn file_stat(stat: &Statx) -> FileStat {
         let device = u64::from(stat.stx_dev_major) << 32 | u64::from(stat.stx_dev_minor);
-        // Zero where the file system does not keep it.
+        // Zero if the file system does not record it.
         let born = stat
             .stx_btime
             .tv_sec
             .cast_unsigned()
             .wrapping_mul(1_000_000_000)
             ^ u64::from(stat.stx_btime.tv_nsec);
-        // The number alone would be given to another file once this one is gone.
+        // The inode number alone may be reused for another file after this one is removed.
         let identity = stat.stx_ino ^ device.rotate_left(40) ^ born.rotate_left(20);
         FileStat {
             len: stat.stx_size,
@@ -134,7 +134,7 @@ mod stat {
 #[cfg(target_os = "linux")]
 pub(super) use stat::{FILE_STAT, file_stat, is_file, stat_file};
 
-/// Elsewhere the directory is found by its name.
+/// Other Unix systems find the directory by its name.
 #[cfg(not(target_os = "linux"))]
 mod by_name {
     use std::fs::{self, File, Metadata, OpenOptions, Permissions};
@@ -150,7 +150,8 @@ mod by_name {
         options.mode(0o600)
     }
 
-    // Opening a pipe would wait for the other end, and a terminal might become this process's own.
+    // Opening a pipe would block, and a terminal could become the controlling terminal of this
+    // process.
     pub(in super::super) fn at_once(options: &mut OpenOptions) {
         let flags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
         options.custom_flags(flags.bits().cast_signed());
@@ -161,7 +162,7 @@ mod by_name {
         fs::set_permissions(path, Permissions::from_mode(mode & 0o7555))
     }
 
-    // A name belongs to its directory here, whatever the file's mode.
+    // Renaming or removing a name depends on its directory here, not on the file's mode.
     #[allow(clippy::unnecessary_wraps)]
     pub(in super::super) fn let_go(_: &Path) -> io::Result<()> {
         Ok(())

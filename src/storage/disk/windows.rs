@@ -1,4 +1,4 @@
-//! What differs on Windows.
+//! Windows-specific parts.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io;
@@ -11,14 +11,14 @@ pub(super) fn private_dir() -> DirBuilder {
     DirBuilder::new()
 }
 
-// There is none that matters.
+// There is no limit that matters.
 pub(super) fn open_files_max() -> usize {
     usize::MAX
 }
 
 pub(super) fn at_once(_: &mut OpenOptions) {}
 
-// A user's own directories are private by their inherited access lists.
+// A user's own directories are private through inherited access lists.
 pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
@@ -42,8 +42,8 @@ pub(super) fn set_read_only(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, permissions)
 }
 
-// A handle that may not write cannot flush either, and a file that is read-only gives no other:
-// who wrote it flushes it within a second.
+// A handle without write access cannot flush, and a read-only file allows no other handle. The
+// writer's own handle flushes it within a second.
 pub(super) fn sync_mode(_: &File) -> io::Result<()> {
     Ok(())
 }
@@ -59,7 +59,7 @@ pub(super) fn let_go(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, permissions)
 }
 
-// The time of the last change of anything is not to be had.
+// The time of the last change of metadata is not available.
 pub(super) fn times(_: &Metadata) -> Option<FileTimes> {
     None
 }
@@ -72,7 +72,7 @@ pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usi
     file.seek_write(bytes, offset)
 }
 
-// A file is written as a whole.
+// Files have no holes here.
 pub(super) fn is_whole(_: &File, _: u64) -> bool {
     true
 }
