@@ -226,11 +226,9 @@ fn measure(path: &std::path::Path, count: u64) -> Result<()> {
 
 fn conversation(id: Uuid, at: i64) -> Conversation {
     let at = Timestamp::from_ms(at).expect("a time");
-    Conversation {
-        created_at: at.clone(),
-        updated_at: at,
-        ..Conversation::new(id, Client::Api)
-    }
+    Conversation::new(id, Client::Api)
+        .created_at(at.clone())
+        .updated_at(at)
 }
 
 /// Every other message is an answer, in its group.
@@ -240,15 +238,10 @@ fn message(rng: &mut Rng, conversation_id: Uuid, at: i64) -> ConversationMessage
     } else {
         Role::Assistant
     };
-    let mut message = ConversationMessage {
-        id: Uuid::from_u64_pair(rng.next(), rng.next()),
-        timestamp: Timestamp::from_ms(at).expect("a time"),
-        ..ConversationMessage::new(
-            conversation_id,
-            role,
-            "What is said here is of no concern to any sum.",
-        )
-    };
+    let text = "What is said here is of no concern to any sum.";
+    let mut message = ConversationMessage::new(conversation_id, role, text)
+        .id(Uuid::from_u64_pair(rng.next(), rng.next()))
+        .timestamp(Timestamp::from_ms(at).expect("a time"));
     if role == Role::Assistant {
         message.model_used = Some(rng.skewed(&MODELS).into());
         message.config_used = Some(rng.skewed(&CONFIGS).into());

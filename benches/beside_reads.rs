@@ -324,28 +324,20 @@ fn fill(store: &Store, conversations: usize) -> Uuid {
             1..50 => ConversationStatus::Completed,
             _ => ConversationStatus::Active,
         };
-        let conversation = Conversation {
-            workspace: Some(format!("/home/me/app-{}", n % 20)),
-            project: Some(format!("app-{}", n % 20)),
-            user_id: Some(format!("user-{}", n % 1_000)),
-            session_id: Some(format!("session-{n}")),
-            status,
-            created_at: created_at.clone(),
-            updated_at: created_at.clone(),
-            ..Conversation::new(
-                id,
-                *[Client::Cli, Client::Web, Client::Api]
-                    .get(n % 3)
-                    .expect("one"),
-            )
-        };
+        let client = [Client::Cli, Client::Web, Client::Api][n % 3];
+        let conversation = Conversation::new(id, client)
+            .workspace(format!("/home/me/app-{}", n % 20))
+            .project(format!("app-{}", n % 20))
+            .user_id(format!("user-{}", n % 1_000))
+            .session_id(format!("session-{n}"))
+            .status(status)
+            .created_at(created_at.clone())
+            .updated_at(created_at.clone());
         add(Some(conversation.into()));
-        let message = ConversationMessage {
-            timestamp: created_at,
-            error: (n % 50 == 7).then(|| "timeout".to_owned()),
-            model_used: Some("small-1".to_owned()),
-            ..ConversationMessage::new(id, Role::Assistant, "2")
-        };
+        let mut message = ConversationMessage::new(id, Role::Assistant, "2")
+            .timestamp(created_at)
+            .model_used("small-1");
+        message.error = (n % 50 == 7).then(|| "timeout".to_owned());
         add(Some(message.into()));
     }
     for n in 0..conversations.min(10_000) {
@@ -359,18 +351,12 @@ fn fill(store: &Store, conversations: usize) -> Uuid {
     }
     // Few enough for their tree to fit an answer.
     for n in 0..(conversations / 3).min(30_000) {
-        let event = Event {
-            id: 0,
-            parent_id: (n > 0).then_some(1),
-            event_type: if n == 0 {
-                event_type::AGENT_STARTED
-            } else {
-                event_type::LLM_CALL_COMPLETED
-            }
-            .to_owned(),
-            created_at: DAY_1 + i64::try_from(n).unwrap_or_default(),
-            payload: None,
+        let (parent, event_type) = match n {
+            0 => (None, event_type::AGENT_STARTED),
+            _ => (Some(1), event_type::LLM_CALL_COMPLETED),
         };
+        let at = DAY_1 + i64::try_from(n).unwrap_or_default();
+        let event = Event::new(parent, event_type).created_at(at);
         add(Some(event.into()));
     }
     add(None);

@@ -31,10 +31,8 @@ fn serve_and_show(store: &Store) -> decklog::Result<()> {
         for worker in 0..WORKERS {
             let capture = &capture;
             scope.spawn(move || {
-                let conversation = Conversation {
-                    user_id: Some(format!("user-{worker}")),
-                    ..Conversation::new(Uuid::new_v4(), Client::Api)
-                };
+                let conversation = Conversation::new(Uuid::new_v4(), Client::Api)
+                    .user_id(format!("user-{worker}"));
                 for request in 0..REQUESTS {
                     if let Err(error) = serve(capture, &conversation, request) {
                         // Full or broken, the log is no reason not to serve.

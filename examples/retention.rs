@@ -22,19 +22,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let now = Timestamp::now().at();
     for days_ago in [100, 60, 31, 10, 0] {
         let at = Timestamp::from_ms(now - days_ago * DAY_MS)?;
-        let conversation = Conversation {
-            created_at: at.clone(),
-            updated_at: at.clone(),
-            title: Some(format!("{days_ago} days ago")),
-            ..Conversation::new(Uuid::new_v4(), Client::Api)
-        };
-        let answer = ConversationMessage {
-            timestamp: at,
-            model_used: Some("small-1".to_owned()),
-            tokens_in: Some(100),
-            tokens_out: Some(20),
-            ..ConversationMessage::new(conversation.id, Role::Assistant, "Done.")
-        };
+        let conversation = Conversation::new(Uuid::new_v4(), Client::Api)
+            .created_at(at.clone())
+            .updated_at(at.clone())
+            .title(format!("{days_ago} days ago"));
+        let answer = ConversationMessage::new(conversation.id, Role::Assistant, "Done.")
+            .timestamp(at)
+            .model_used("small-1")
+            .tokens_in(100)
+            .tokens_out(20);
         store.record(conversation)?;
         store.record(answer)?;
     }

@@ -158,7 +158,7 @@ record! {
     /// them.
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
-    pub struct Conversation {
+    pub non_exhaustive struct Conversation {
         /// Its id.
         [uuid, key] id: Uuid = "a new UUID",
         /// The workspace or directory that it is about.

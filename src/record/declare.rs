@@ -465,11 +465,17 @@ pub(crate) trait Fields: Sized {
 /// repeated] name as "name in JSON": Type`. Flags: `key` and `lookup` set its position; `=
 /// "default"` after the type sets the default for input; `null` writes a missing value as null;
 /// `default` makes the field optional in all JSON, `filled` in all JSON except lines; `later` marks
-/// a field of later lines, `derived` a field of no line.
+/// a field of later lines, `derived` a field of no line. `pub non_exhaustive struct` can get more
+/// fields later: other crates create it with `new`, and a setter for each optional field.
 macro_rules! record {
     ($(#[$meta:meta])* pub struct $record:ident { $($fields:tt)+ }) => {
         record! { @struct [$(#[$meta])* pub struct $record] {} $($fields)+ }
         record! { @fields $record $($fields)+ }
+    };
+
+    ($(#[$meta:meta])* pub non_exhaustive struct $record:ident { $($fields:tt)+ }) => {
+        record! { $(#[$meta])* #[non_exhaustive] pub struct $record { $($fields)+ } }
+        record! { @setters $record {} $($fields)+ }
     };
 
     (@struct [$($head:tt)+] {$($done:tt)+}) => {
@@ -584,6 +590,62 @@ macro_rules! record {
 
     (@field_of_struct $head:tt {$($done:tt)*} [$($attrs:tt)*] $field:ident: $type:ty; $($rest:tt)*) => {
         record! { @struct $head { $($done)* $($attrs)* pub $field: $type, } $($rest)* }
+    };
+
+    (@setters $record:ident {$($done:tt)*}) => {
+        /// Setters of optional fields.
+        impl $record { $($done)* }
+    };
+    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$class:ident, derived $($flags:tt)*] $field:ident: $type:ty, $($rest:tt)*) => {
+        record! { @setters $record $done $($rest)* }
+    };
+    (@setters $record:ident {$($done:tt)*} $(#[doc = $doc:literal])* [$($flags:tt)*] $field:ident $(as $name:literal)?: Option<String> $(= $default:literal)?, $($rest:tt)*) => {
+        record! { @setters $record {
+            $($done)*
+            $(#[doc = $doc])*
+            #[must_use]
+            pub fn $field(mut self, $field: impl Into<String>) -> Self {
+                self.$field = Some($field.into());
+                self
+            }
+        } $($rest)* }
+    };
+    (@setters $record:ident {$($done:tt)*} $(#[doc = $doc:literal])* [$($flags:tt)*] $field:ident $(as $name:literal)?: Option<$type:ty> $(= $default:literal)?, $($rest:tt)*) => {
+        record! { @setters $record {
+            $($done)*
+            $(#[doc = $doc])*
+            #[must_use]
+            pub fn $field(mut self, $field: $type) -> Self {
+                self.$field = Some($field);
+                self
+            }
+        } $($rest)* }
+    };
+    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [own_instant $($flags:tt)*] $($rest:tt)+) => {
+        record! { @setter $record $done $(#[doc = $doc])* $($rest)+ }
+    };
+    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [own_millis $($flags:tt)*] $($rest:tt)+) => {
+        record! { @setter $record $done $(#[doc = $doc])* $($rest)+ }
+    };
+    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$class:ident, default $($flags:tt)*] $($rest:tt)+) => {
+        record! { @setter $record $done $(#[doc = $doc])* $($rest)+ }
+    };
+    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$($flags:tt)*] $field:ident $(as $name:literal)?: $type:ty = $default:literal, $($rest:tt)*) => {
+        record! { @setter $record $done $(#[doc = $doc])* $field: $type, $($rest)* }
+    };
+    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$($flags:tt)*] $field:ident $(as $name:literal)?: $type:ty, $($rest:tt)*) => {
+        record! { @setters $record $done $($rest)* }
+    };
+    (@setter $record:ident {$($done:tt)*} $(#[doc = $doc:literal])* $field:ident $(as $name:literal)?: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
+        record! { @setters $record {
+            $($done)*
+            $(#[doc = $doc])*
+            #[must_use]
+            pub fn $field(mut self, $field: $type) -> Self {
+                self.$field = $field;
+                self
+            }
+        } $($rest)* }
     };
 
     (@fields $record:ident $($(#[doc = $doc:literal])* [$class:ident $(, $flag:ident)* $(; $repeated:ident)?] $field:ident $(as $name:literal)?: $type:ty $(= $default:literal)?,)+) => {

@@ -69,7 +69,7 @@ record! {
     /// An event. Key: `id`. [`event_type`] has the types that are known by name.
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
-    pub struct Event {
+    pub non_exhaustive struct Event {
         /// Its id, from 1. 0 asks for the next one.
         [id, default, key] id: i64,
         /// The event that it belongs to, which must be in the log.

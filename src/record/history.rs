@@ -7,7 +7,7 @@ record! {
     /// One message of a chat. Key: `id`.
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
-    pub struct HistoryEntry {
+    pub non_exhaustive struct HistoryEntry {
         /// Its id, from 1. 0 asks for the next one.
         [id, default, key] id: i64,
         /// The chat.

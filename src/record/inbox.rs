@@ -26,7 +26,7 @@ record! {
     /// One that is handed over is queued, and the log takes note of it once for each `update_id`.
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
-    pub struct InboxTask {
+    pub non_exhaustive struct InboxTask {
         /// Its id, from 1. 0 asks for the next one.
         [id, default, key] id: i64,
         /// The sender's number for it, such as Telegram's.

@@ -84,12 +84,10 @@ record! {
     /// # let store = Store::open(dir.path().join("log"))?;
     /// let conversation = Conversation::new(uuid::Uuid::new_v4(), Client::Cli);
     /// let question = ConversationMessage::new(conversation.id, Role::User, "What is 1 + 1?");
-    /// let answer = ConversationMessage {
-    ///     tokens_in: Some(12),
-    ///     tokens_out: Some(1),
-    ///     model_used: Some("small-1".into()),
-    ///     ..ConversationMessage::new(conversation.id, Role::Assistant, "2")
-    /// };
+    /// let answer = ConversationMessage::new(conversation.id, Role::Assistant, "2")
+    ///     .model_used("small-1")
+    ///     .tokens_in(12)
+    ///     .tokens_out(1);
     /// for answer in store.record_batch([conversation.clone().into(), question.into(), answer.into()])? {
     ///     answer?;
     /// }
@@ -98,7 +96,7 @@ record! {
     /// # Ok::<(), decklog::Error>(())
     /// ```
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
-    pub struct ConversationMessage {
+    pub non_exhaustive struct ConversationMessage {
         /// Its id.
         [uuid, key] id: Uuid = "a new UUID",
         /// The conversation, which must be in the log.

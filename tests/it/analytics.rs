@@ -62,7 +62,7 @@ fn message(rng: &mut Rng, conversation_id: Uuid, at: i64) -> ConversationMessage
     };
     let spoke = role == Role::Assistant || rng.one_in(4);
     let failed = rng.one_in(12);
-    let mut message = ConversationMessage {
+    let mut message = with!(ConversationMessage::new(conversation_id, role, "words"),
         id: Uuid::from_u64_pair(rng.next(), rng.next()),
         timestamp: Timestamp::from_ms(at).unwrap(),
         tokens_in: rng.one_in(2).then(|| rng.below(10_000) as i64),
@@ -70,8 +70,7 @@ fn message(rng: &mut Rng, conversation_id: Uuid, at: i64) -> ConversationMessage
         error_type: rng
             .one_in(3)
             .then(|| (*rng.pick(&["timeout", "refused", "quota"])).to_owned()),
-        ..ConversationMessage::new(conversation_id, role, "words")
-    };
+    );
     if spoke {
         message.model_used = skewed(rng, &["small-1", "big-2", "big \"3\"", "local", "m5", "m6"]);
         message.config_used = skewed(rng, &["fast", "cheap", "careful", "default"]);
@@ -95,11 +94,10 @@ fn message(rng: &mut Rng, conversation_id: Uuid, at: i64) -> ConversationMessage
 }
 
 fn conversation(id: Uuid, at: i64) -> Conversation {
-    Conversation {
+    with!(Conversation::new(id, Client::Api),
         created_at: Timestamp::from_ms(at).unwrap(),
         updated_at: Timestamp::from_ms(at).unwrap(),
-        ..Conversation::new(id, Client::Api)
-    }
+    )
 }
 
 /// Records so many messages of so many days from one on, of as many conversations as there are
@@ -239,7 +237,7 @@ fn further_parts_of_answers_have_rows_where_their_request_has_none() {
         (4, DAY_1, "big-2", Some(request)),
         (5, DAY_1 + DAY_MS, "small-1", Some(request)),
     ] {
-        let answer = ConversationMessage {
+        let answer = with!(ConversationMessage::new(talk, Role::Assistant, "words"),
             id: Uuid::from_u128(n),
             timestamp: Timestamp::from_ms(at).unwrap(),
             model_used: Some(model.to_owned()),
@@ -249,8 +247,7 @@ fn further_parts_of_answers_have_rows_where_their_request_has_none() {
             latency_ms: part_of.map(|_| 100),
             context_utilization: part_of.map(|_| 0.5),
             compression_applied: Some(true),
-            ..ConversationMessage::new(talk, Role::Assistant, "words")
-        };
+        );
         store.record(answer).unwrap();
     }
     let by_day = AnalyticsQuery {

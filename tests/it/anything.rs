@@ -230,23 +230,18 @@ impl Mirror {
             Kind::Conversations => self.any_conversation(rng).into(),
             Kind::Messages if self.conversations.is_empty() => self.any_conversation(rng).into(),
             Kind::Messages => self.any_message(rng).into(),
-            Kind::Events => Event {
+            Kind::Events => with!(Event::new(one_of(rng, &self.events).map(|event| event.id), (*rng.pick(&["a.b", "worker.spawned", "A-1.b_2.c", "x.started"]))
+                    .into()),
                 id: new_id(rng, &self.events),
-                parent_id: one_of(rng, &self.events).map(|event| event.id),
-                event_type: (*rng.pick(&["a.b", "worker.spawned", "A-1.b_2.c", "x.started"]))
-                    .into(),
                 created_at: at(rng),
                 payload: some(rng, payload),
-            }
+            )
             .into(),
             Kind::Inbox => self.any_task(rng),
-            Kind::History => HistoryEntry {
+            Kind::History => with!(HistoryEntry::new(*rng.pick(&[i64::MIN, -1, 0, 1, i64::MAX]), *rng.pick(Role::ALL), text(rng)),
                 id: new_id(rng, &self.history),
-                chat_id: *rng.pick(&[i64::MIN, -1, 0, 1, i64::MAX]),
-                role: *rng.pick(Role::ALL),
                 created_at: at(rng),
-                text: text(rng),
-            }
+            )
             .into(),
             Kind::ThoughtRecords => self.any_thought(rng).into(),
             Kind::Rollups => self.any_rollup(rng).into(),
@@ -348,11 +343,9 @@ impl Mirror {
             let at = at(rng);
             timestamp(rng, at)
         };
-        Conversation {
-            id: known.map_or_else(|| uuid(rng), |(_, known)| known.id),
+        with!(Conversation::new(known.map_or_else(|| uuid(rng), |(_, known)| known.id), *rng.pick(Client::ALL)),
             workspace: some(rng, name),
             project: some(rng, name),
-            client: *rng.pick(Client::ALL),
             user_id: some(rng, name),
             session_id: some(rng, name),
             parent_id: some(rng, uuid),
@@ -362,7 +355,7 @@ impl Mirror {
             updated_at: timestamp(rng, created_at.at()),
             created_at,
             last_error: some(rng, text),
-        }
+        )
     }
 
     fn any_message(&self, rng: &mut Rng) -> ConversationMessage {
@@ -380,12 +373,10 @@ impl Mirror {
         let at = at(rng);
         let (tokens_in, tokens_out) = (some(rng, number), some(rng, number));
         let third = |rng: &mut Rng, of: Option<i64>| of.filter(|_| rng.one_in(2)).map(|n| n / 3);
-        ConversationMessage {
+        with!(ConversationMessage::new(conversation.id, *rng.pick(Role::ALL), text(rng)),
             id: uuid(rng),
-            conversation_id: conversation.id,
             sequence,
             timestamp: timestamp(rng, at),
-            role: *rng.pick(Role::ALL),
             source: *rng.pick(Source::ALL),
             content_type: *rng.pick(ContentType::ALL),
             model_used: some(rng, name),
@@ -408,12 +399,11 @@ impl Mirror {
             tool_call_id: some(rng, name),
             models_in_chain: some(rng, |rng| (0..rng.below(3)).map(|_| name(rng)).collect()),
             part_of: some(rng, uuid),
-            content: text(rng),
             reasoning: some(rng, text),
             tool_args: some(rng, payload),
             tool_result: some(rng, text),
             inference_metadata: some(rng, payload),
-        }
+        )
     }
 
     fn any_task(&self, rng: &mut Rng) -> Record {
@@ -445,22 +435,21 @@ impl Mirror {
         let chat_id = some(rng, |rng| rng.next() as i64);
         // A message of a chat has both.
         let (message_text, message_date) = (text(rng), rng.next() as i64);
-        InboxTask {
-            id: new_id(rng, &self.tasks),
-            chat_id,
-            text: some(rng, text).or(chat_id.map(|_| message_text)),
-            message_date: some(rng, |rng| rng.next() as i64).or(chat_id.map(|_| message_date)),
-            created_at: at,
-            updated_at: at,
-            ..InboxTask::new(
+        with!(InboxTask::new(
                 if is_new {
                     update_id
                 } else {
                     rng.next() as i64 >> 12
                 },
                 some(rng, payload),
-            )
-        }
+            ),
+            id: new_id(rng, &self.tasks),
+            chat_id,
+            text: some(rng, text).or(chat_id.map(|_| message_text)),
+            message_date: some(rng, |rng| rng.next() as i64).or(chat_id.map(|_| message_date)),
+            created_at: at,
+            updated_at: at,
+        )
         .into()
     }
 

@@ -255,10 +255,7 @@ fn a_request_is_queued_whole_or_not_at_all() {
     let request = |messages: usize| {
         let conversation = Conversation::new(Uuid::new_v4(), Client::Api);
         let message = ConversationMessage::new(conversation.id, Role::User, "?");
-        let copy = || ConversationMessage {
-            id: Uuid::new_v4(),
-            ..message.clone()
-        };
+        let copy = || with!(message.clone(), id: Uuid::new_v4());
         let messages: Vec<_> = (0..messages).map(|_| copy()).collect();
         capture.capture_request(conversation, messages)
     };
@@ -350,14 +347,10 @@ fn what_the_log_rejects_is_counted_and_told() {
     let (options, told) = hearing(store.capture_options());
     let capture = options.start().unwrap();
     let conversation = Conversation::new(Uuid::new_v4(), Client::Api);
-    let first = ConversationMessage {
+    let first = with!(ConversationMessage::new(conversation.id, Role::User, "first"), sequence: Some(1));
+    let second = with!(ConversationMessage::new(conversation.id, Role::User, "second"),
         sequence: Some(1),
-        ..ConversationMessage::new(conversation.id, Role::User, "first")
-    };
-    let second = ConversationMessage {
-        sequence: Some(1),
-        ..ConversationMessage::new(conversation.id, Role::User, "second")
-    };
+    );
     let homeless = ConversationMessage::new(Uuid::new_v4(), Role::User, "third");
     let id = conversation.id;
     let messages = [first.clone(), second.clone(), first];
@@ -620,12 +613,7 @@ fn a_response_is_filled_from_its_metadata() {
     // The same by the store's own call.
     let id = store.capture_response(conversation_id, "2", &metadata);
     let again = store.get_message(id.unwrap()).unwrap().unwrap();
-    let expected = ConversationMessage {
-        id: again.id,
-        timestamp: again.timestamp.clone(),
-        sequence: Some(3),
-        ..message
-    };
+    let expected = with!(message, id: again.id, timestamp: again.timestamp.clone(), sequence: Some(3));
     assert_eq!(again, expected);
 }
 
@@ -723,10 +711,9 @@ fn a_conversation_is_created_once_and_then_left_as_it_is() {
             scope.spawn(move || {
                 for number in 0..25 {
                     // Of another time and another user each.
-                    let conversation = Conversation {
+                    let conversation = with!(Conversation::new(id, Client::Api),
                         user_id: Some(format!("user {thread} {number}")),
-                        ..Conversation::new(id, Client::Api)
-                    };
+                    );
                     let message = ConversationMessage::new(id, Role::User, "?");
                     capture.capture_request(conversation, [message]).unwrap();
                 }

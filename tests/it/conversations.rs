@@ -42,20 +42,18 @@ fn ms(at: i64) -> Timestamp {
 }
 
 fn conversation(id: u128, at: i64) -> Conversation {
-    Conversation {
+    with!(Conversation::new(Uuid::from_u128(id), Client::Api),
         created_at: ms(at),
         updated_at: ms(at),
-        ..Conversation::new(Uuid::from_u128(id), Client::Api)
-    }
+    )
 }
 
 fn message(of: Uuid, id: u128, sequence: Option<i64>) -> ConversationMessage {
-    ConversationMessage {
+    with!(ConversationMessage::new(of, Role::User, format!("message {id}")),
         id: Uuid::from_u128(id),
         sequence,
         timestamp: ms(id as i64),
-        ..ConversationMessage::new(of, Role::User, format!("message {id}"))
-    }
+    )
 }
 
 fn two_handles() -> (Memory, Store, Store) {
@@ -229,13 +227,12 @@ fn a_message_that_was_edited_counts_as_it_stands() {
     let id = talk.id;
     store.record(talk).unwrap();
     for nth in 1..=3 {
-        let answer = ConversationMessage {
+        let answer = with!(message(id, nth, None),
             tokens_in: Some(100),
             tokens_out: Some(20),
             latency_ms: Some(7),
             model_used: Some(format!("model-{nth}")),
-            ..message(id, nth, None)
-        };
+        );
         store.record(answer).unwrap();
     }
     let path = "2025-12-27/messages.0001.jsonl";
@@ -289,10 +286,7 @@ fn an_error_stands_until_someone_says_otherwise() {
             found.updated_at.at() - DAY_1,
         )
     };
-    let failing = |nth, error: &str| ConversationMessage {
-        error: Some(error.into()),
-        ..message(id, nth, None)
-    };
+    let failing = |nth, error: &str| with!(message(id, nth, None), error: Some(error.into()));
     let error = |text: &str| Some(text.to_owned());
     one.record(failing(50, "first")).unwrap();
     two.record(failing(40, "second")).unwrap();
@@ -328,11 +322,7 @@ fn an_answer_without_an_error_clears_the_status() {
     let talk = conversation(1, 0);
     let id = talk.id;
     one.record(talk).unwrap();
-    let answer = |nth, error: Option<&str>| ConversationMessage {
-        error: error.map(str::to_owned),
-        role: Role::Assistant,
-        ..message(id, nth, None)
-    };
+    let answer = |nth, error: Option<&str>| with!(message(id, nth, None), error: error.map(str::to_owned), role: Role::Assistant);
     let check = |status, error: Option<&str>| {
         for store in [&one, &two, &in_memory(&memory, Durability::Process)] {
             let (found, _) = store.get_conversation(id).unwrap().unwrap();
@@ -376,7 +366,7 @@ fn lists_are_what_a_plain_filter_says() {
     // So many that values have lists of their own.
     for id in 0..400 {
         let at = at(&mut rng);
-        let new = Conversation {
+        let new = with!(conversation(id, at),
             workspace: word(&mut rng),
             project: word(&mut rng),
             client: *rng.pick(Client::ALL),
@@ -386,8 +376,7 @@ fn lists_are_what_a_plain_filter_says() {
                 .one_in(3)
                 .then(|| Uuid::from_u128(1000 + rng.below(3) as u128)),
             status: *rng.pick(ConversationStatus::ALL),
-            ..conversation(id, at)
-        };
+        );
         one.record(new.clone()).unwrap();
         known.push(new);
         // Now and then one moves in every list but that by time.
@@ -404,10 +393,9 @@ fn lists_are_what_a_plain_filter_says() {
         if rng.one_in(5) {
             let place = rng.below(known.len());
             let id = known[place].id;
-            let failed = ConversationMessage {
+            let failed = with!(message(id, 10_000 + known.len() as u128, None),
                 error: rng.one_in(2).then(|| "timeout".to_owned()),
-                ..message(id, 10_000 + known.len() as u128, None)
-            };
+            );
             one.record(failed).unwrap();
             known[place] = two.get_conversation(id).unwrap().unwrap().0;
         }
@@ -523,10 +511,7 @@ fn a_conversation_keeps_its_id_and_its_beginning() {
     let talk = conversation(1, 5);
     let id = talk.id;
     one.record(talk.clone()).unwrap();
-    let other = Conversation {
-        created_at: ms(4),
-        ..talk.clone()
-    };
+    let other = with!(talk.clone(), created_at: ms(4));
     assert_eq!(one.record(other).unwrap_err().kind(), ErrorKind::Conflict);
     let err = one
         .update_conversation(id, |it| it.created_at = ms(4))
@@ -560,11 +545,7 @@ fn a_clock_that_is_behind_refuses_no_change() {
     let (memory, one, _) = two_handles();
     let year = 365 * DAY_MS;
     let ahead = ms(500 * year);
-    let talk = Conversation {
-        created_at: ahead.clone(),
-        updated_at: ahead.clone(),
-        ..conversation(1, 0)
-    };
+    let talk = with!(conversation(1, 0), created_at: ahead.clone(), updated_at: ahead.clone());
     one.record(talk.clone()).unwrap();
     assert_eq!(one.update_conversation(talk.id, |_| ()).unwrap(), talk);
     assert_eq!(verify(&memory).unwrap().good_lines, 1);
@@ -587,167 +568,99 @@ fn what_cannot_be_is_refused_by_name_and_nothing_is_written() {
     let deep = || Some("[".repeat(64) + &"]".repeat(64));
     let cases: Vec<(ConversationMessage, [&str; 2])> = vec![
         (
-            ConversationMessage {
-                tokens_in: Some(-1),
-                ..plain()
-            },
+            with!(plain(), tokens_in: Some(-1)),
             ["tokens_in", "-1"],
         ),
         (
-            ConversationMessage {
-                tokens_out: Some(i64::MIN),
-                ..plain()
-            },
+            with!(plain(), tokens_out: Some(i64::MIN)),
             ["tokens_out", "-9223372036854775808"],
         ),
         (
-            ConversationMessage {
-                tokens_cache_write: Some(-2),
-                ..plain()
-            },
+            with!(plain(), tokens_cache_write: Some(-2)),
             ["tokens_cache_write", "-2"],
         ),
         (
-            ConversationMessage {
+            with!(plain(),
                 tokens_in: Some(10),
                 tokens_cache_write: Some(4),
                 tokens_cache_read: Some(7),
-                ..plain()
-            },
+            ),
             ["tokens_in is 10", "tokens_in includes both"],
         ),
         (
-            ConversationMessage {
-                tokens_out: Some(3),
-                tokens_reasoning: Some(4),
-                ..plain()
-            },
+            with!(plain(), tokens_out: Some(3), tokens_reasoning: Some(4)),
             ["tokens_out is 3", "tokens_out includes it"],
         ),
         (
-            ConversationMessage {
-                latency_ms: Some(-7),
-                ..plain()
-            },
+            with!(plain(), latency_ms: Some(-7)),
             ["latency_ms", "-7"],
         ),
         (
-            ConversationMessage {
-                handoff_steps: Some(-1),
-                ..plain()
-            },
+            with!(plain(), handoff_steps: Some(-1)),
             ["handoff_steps", "-1"],
         ),
         (
-            ConversationMessage {
-                sequence: Some(-1),
-                ..plain()
-            },
+            with!(plain(), sequence: Some(-1)),
             ["sequence", "-1"],
         ),
         (
-            ConversationMessage {
-                context_utilization: Some(1.5),
-                ..plain()
-            },
+            with!(plain(), context_utilization: Some(1.5)),
             ["context_utilization", "1.5"],
         ),
         (
-            ConversationMessage {
-                context_utilization: Some(f64::NAN),
-                ..plain()
-            },
+            with!(plain(), context_utilization: Some(f64::NAN)),
             ["context_utilization", "NaN"],
         ),
         (
-            ConversationMessage {
-                context_utilization: Some(-f64::EPSILON),
-                ..plain()
-            },
+            with!(plain(), context_utilization: Some(-f64::EPSILON)),
             ["context_utilization", "-"],
         ),
         (
-            ConversationMessage {
-                context_utilization: Some(f64::INFINITY),
-                ..plain()
-            },
+            with!(plain(), context_utilization: Some(f64::INFINITY)),
             ["context_utilization", "inf"],
         ),
         (
-            ConversationMessage {
-                model_used: long(),
-                ..plain()
-            },
+            with!(plain(), model_used: long()),
             ["model_used", "1025"],
         ),
         (
-            ConversationMessage {
-                config_used: long(),
-                ..plain()
-            },
+            with!(plain(), config_used: long()),
             ["config_used", "1025"],
         ),
         (
-            ConversationMessage {
-                orchestration_mode: long(),
-                ..plain()
-            },
+            with!(plain(), orchestration_mode: long()),
             ["orchestration_mode", "1025"],
         ),
         (
-            ConversationMessage {
-                task_type: long(),
-                ..plain()
-            },
+            with!(plain(), task_type: long()),
             ["task_type", "1025"],
         ),
         (
-            ConversationMessage {
-                error_type: long(),
-                ..plain()
-            },
+            with!(plain(), error_type: long()),
             ["error_type", "1025"],
         ),
         (
-            ConversationMessage {
-                tool_name: long(),
-                ..plain()
-            },
+            with!(plain(), tool_name: long()),
             ["tool_name", "1025"],
         ),
         (
-            ConversationMessage {
-                tool_args: deep(),
-                ..plain()
-            },
+            with!(plain(), tool_args: deep()),
             ["tool_args", "64"],
         ),
         (
-            ConversationMessage {
-                inference_metadata: deep(),
-                ..plain()
-            },
+            with!(plain(), inference_metadata: deep()),
             ["inference_metadata", "64"],
         ),
         (
-            ConversationMessage {
-                tool_args: Some("[\"\\ud800\"]".into()),
-                ..plain()
-            },
+            with!(plain(), tool_args: Some("[\"\\ud800\"]".into())),
             ["tool_args", "surrogate"],
         ),
         (
-            ConversationMessage {
-                timestamp: "1969-12-31T23:59:59Z".parse().unwrap(),
-                ..plain()
-            },
+            with!(plain(), timestamp: "1969-12-31T23:59:59Z".parse().unwrap()),
             ["time", "1970"],
         ),
         (
-            ConversationMessage {
-                content: "x".repeat(17 << 20),
-                ..plain()
-            },
+            with!(plain(), content: "x".repeat(17 << 20)),
             ["content", "too long"],
         ),
     ];
@@ -786,11 +699,7 @@ fn what_cannot_be_is_refused_by_name_and_nothing_is_written() {
     assert_eq!(verify(&memory).unwrap().good_lines, 1);
     assert_eq!(store.messages(of, &ALL).unwrap().items, []);
     let mut rng = Rng(1);
-    let longest = ConversationMessage {
-        model_used: Some("n".repeat(1024)),
-        tool_name: Some(name(&mut rng)),
-        ..plain()
-    };
+    let longest = with!(plain(), model_used: Some("n".repeat(1024)), tool_name: Some(name(&mut rng)));
     store.record(longest).unwrap();
 }
 
@@ -808,10 +717,7 @@ fn metadata_fills_a_message_and_is_kept_whole() {
     let found = store.get_message(answer.id).unwrap().unwrap();
     assert_eq!(
         found,
-        ConversationMessage {
-            sequence: Some(1),
-            ..answer
-        }
+        with!(answer, sequence: Some(1))
     );
     assert_eq!(
         (found.tokens_in, found.tokens_out, found.latency_ms),
@@ -869,10 +775,7 @@ fn process_of_a_conversation() {
     let mut last = 0;
     for nth in 0..count("DECKLOG_RACE_CALLS", 40) {
         let id = u128::from(count(ENV_WRITER, 0) * 1_000_000 + nth);
-        let message = ConversationMessage {
-            tokens_in: Some(1),
-            ..message(talk.id, id, None)
-        };
+        let message = with!(message(talk.id, id, None), tokens_in: Some(1));
         let place = store.record(message.clone()).unwrap().assigned.unwrap();
         assert!(place > last, "{place} after {last}");
         assert_eq!(store.record(message).unwrap().assigned, Some(place));
@@ -925,11 +828,7 @@ fn eight_processes_in_one_conversation_take_every_place_once() {
 fn an_error_can_be_taken_back_under_any_clock() {
     let (_memory, one, two) = two_handles();
     let far = Timestamp::from_ms(4_000_000_000_000).unwrap();
-    let talk = Conversation {
-        created_at: far.clone(),
-        updated_at: far,
-        ..conversation(1, 0)
-    };
+    let talk = with!(conversation(1, 0), created_at: far.clone(), updated_at: far);
     one.record(talk.clone()).unwrap();
     one.capture_error(talk.id, "timeout", "no answer", None)
         .unwrap();

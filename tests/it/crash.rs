@@ -58,20 +58,13 @@ pub fn fact(writer: u64, number: u64) -> Record {
             outcome.ended_at = Validity::at(at + (number / SORTS % 2) as i64 * DAY_MS);
             outcome.into()
         }
-        4 => Record::Event(Event {
-            id: 0,
-            parent_id: None,
-            event_type: "agent.worked".into(),
+        4 => Record::Event(with!(Event::new(None, "agent.worked".into()),
             created_at: at,
             payload: Some(format!("[{writer},{number},\"{text}\"]")),
-        }),
-        5 => Record::History(HistoryEntry {
-            id: 0,
-            chat_id: writer as i64,
-            role: Role::User,
+        )),
+        5 => Record::History(with!(HistoryEntry::new(writer as i64, Role::User, format!("{number} {text}")),
             created_at: at,
-            text: format!("{number} {text}"),
-        }),
+        )),
         6 => Record::Proposal(CodeEditProposal {
             request_id: Uuid::from_u128(id(writer, number)),
             created_at: Validity::at(at),

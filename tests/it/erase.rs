@@ -59,25 +59,23 @@ pub fn conversation(id: u128, user: &str, word: &str) -> Vec<Record> {
     let talk = Uuid::from_u128(id);
     let time = |days: i64| Timestamp::from_ms(DAY_1 + days * DAY_MS).unwrap();
     let mut records: Vec<Record> = vec![
-        Conversation {
+        with!(Conversation::new(talk, Client::Web),
             user_id: Some(user.into()),
             created_at: time(0),
             updated_at: time(0),
-            ..Conversation::new(talk, Client::Web)
-        }
+        )
         .into(),
     ];
     for number in 0..8u128 {
         let day = i64::from(number > 3);
-        let message = ConversationMessage {
-            id: Uuid::from_u128(id + 100 + number),
-            timestamp: time(day),
-            ..ConversationMessage::new(
+        let message = with!(ConversationMessage::new(
                 talk,
                 Role::User,
                 format!("message {number} of {word}, at length"),
-            )
-        };
+            ),
+            id: Uuid::from_u128(id + 100 + number),
+            timestamp: time(day),
+        );
         records.push(message.into());
         let mut said = turn(
             id + 200 + number,
@@ -364,10 +362,9 @@ fn a_lost_key_is_not_replaced_unasked() {
 
     let refused = |store: &Store, found: &str| {
         let ann = Erasure::User("ann".into());
-        let unhashed = Conversation {
+        let unhashed = with!(Conversation::new(Uuid::from_u128(9), Client::Cli),
             user_id: Some("ann".into()),
-            ..Conversation::new(Uuid::from_u128(9), Client::Cli)
-        };
+        );
         let batch = store.record_batch([unhashed.clone().into()]).unwrap();
         let errors = [
             store.record(unhashed).unwrap_err(),
@@ -614,13 +611,12 @@ fn entangled() -> Memory {
     let memory = Memory::new();
     let store = open_in(&memory);
     let time = |days: i64| Timestamp::from_ms(DAY_1 + days * DAY_MS).unwrap();
-    let talk = |id, day, user: Option<&str>| Conversation {
+    let talk = |id, day, user: Option<&str>| with!(Conversation::new(Uuid::from_u128(id), Client::Web),
         user_id: user.map(str::to_owned),
         project: Some("of a pear".into()),
         created_at: time(0),
         updated_at: time(day),
-        ..Conversation::new(Uuid::from_u128(id), Client::Web)
-    };
+    );
     let said = |thread: Option<u128>, day: i64| {
         let mut said = turn(7, &format!("pear on day {day}"), DAY_1 + day * DAY_MS);
         said.thread_id = thread.map(Uuid::from_u128);
@@ -726,11 +722,7 @@ fn record_with_agent(store: &Store) {
     let main = Uuid::from_u128(1_000);
     let sub = |records: Vec<Record>| {
         records.into_iter().map(move |record| match record {
-            Record::Conversation(talk) => Record::Conversation(Conversation {
-                user_id: None,
-                session_id: Some(main.to_string()),
-                ..talk
-            }),
+            Record::Conversation(talk) => Record::Conversation(with!(talk, user_id: None, session_id: Some(main.to_string()))),
             // Its turns are of the session's thread, too.
             Record::Turn(said) => ConversationTurn {
                 thread_id: Some(main),

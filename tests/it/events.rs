@@ -20,18 +20,11 @@ use decklog::{AckStatus, Durability, ErrorKind, Event, Store, event_type, verify
 use super::support::{DAY_1, Rng, count, in_memory};
 
 fn event(id: i64, parent_id: Option<i64>, event_type: &str, at: i64) -> Event {
-    Event {
-        id,
-        created_at: DAY_1 + at,
-        ..Event::new(parent_id, event_type)
-    }
+    with!(Event::new(parent_id, event_type), id, created_at: DAY_1 + at)
 }
 
 fn with_call(event: Event, call_id: &str) -> Event {
-    Event {
-        payload: Some(format!(r#"{{"call_id":"{call_id}"}}"#)),
-        ..event
-    }
+    with!(event, payload: Some(format!(r#"{{"call_id":"{call_id}"}}"#)))
 }
 
 fn memory_store() -> Store {

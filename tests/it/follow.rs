@@ -544,10 +544,7 @@ fn a_look_that_is_bounded_leaves_nothing_out_and_nothing_is_read_again_after_it(
         let first = still().open(&path).unwrap();
         first.record(turn(1, "", DAY_1)).unwrap();
         first
-            .record(Event {
-                created_at: DAY_1,
-                ..Event::new(None, "a.b")
-            })
+            .record(with!(Event::new(None, "a.b"), created_at: DAY_1))
             .unwrap();
         first.record(turn(2, "", DAY_1 + DAY_MS)).unwrap();
         drop(first);

@@ -15,10 +15,7 @@ use decklog::{AckStatus, Durability, ErrorKind, HistoryEntry, Record, Role, Stor
 use super::support::{DAY_1, DAY_MS, Rng, Spy, count, in_memory, still};
 
 fn entry(chat_id: i64, content: &str, created_at: i64) -> HistoryEntry {
-    HistoryEntry {
-        created_at,
-        ..HistoryEntry::new(chat_id, Role::User, content)
-    }
+    with!(HistoryEntry::new(chat_id, Role::User, content), created_at)
 }
 
 fn texts(store: &Store, chat_id: i64, limit: usize) -> Vec<String> {
@@ -118,10 +115,7 @@ fn what_was_said_comes_back_to_the_byte() {
 #[test]
 fn given_ids_decide_the_order_and_are_taken_once() {
     let (memory, store) = memory_store();
-    let given = |id: i64, chat_id: i64, text: &str| HistoryEntry {
-        id,
-        ..entry(chat_id, text, DAY_1 - id)
-    };
+    let given = |id: i64, chat_id: i64, text: &str| with!(entry(chat_id, text, DAY_1 - id), id);
     for (id, text) in [(20, "twenty"), (5, "five"), (12, "twelve")] {
         let ack = store.record(given(id, 1, text)).unwrap();
         assert_eq!((ack.status, ack.assigned), (AckStatus::Added, Some(id)));
@@ -135,14 +129,8 @@ fn given_ids_decide_the_order_and_are_taken_once() {
             (AckStatus::Unchanged, seq, Some(id))
         );
     }
-    let other_role = HistoryEntry {
-        role: Role::Assistant,
-        ..given(5, 1, "five")
-    };
-    let other_time = HistoryEntry {
-        created_at: DAY_1,
-        ..given(5, 1, "five")
-    };
+    let other_role = with!(given(5, 1, "five"), role: Role::Assistant);
+    let other_time = with!(given(5, 1, "five"), created_at: DAY_1);
     for other in [
         given(5, 2, "five"),
         given(5, 1, "six"),
@@ -152,10 +140,7 @@ fn given_ids_decide_the_order_and_are_taken_once() {
         assert_eq!(store.record(other).unwrap_err().kind(), ErrorKind::Conflict);
     }
     for id in [-1, i64::MIN, i64::MAX, i64::MAX - 1, GIVEN_NUMBER_MAX + 1] {
-        let bad = HistoryEntry {
-            id,
-            ..entry(1, "", DAY_1)
-        };
+        let bad = with!(entry(1, "", DAY_1), id);
         assert_eq!(
             store.record(bad).unwrap_err().kind(),
             ErrorKind::InvalidInput

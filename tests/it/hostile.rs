@@ -222,21 +222,11 @@ fn time() -> Timestamp {
 }
 
 pub fn conversation(id: u128) -> Conversation {
-    Conversation {
-        id: uuid(id),
-        workspace: None,
-        project: None,
-        client: Client::Cli,
-        user_id: None,
-        session_id: None,
-        parent_id: None,
-        parent_call_id: None,
-        title: None,
+    with!(Conversation::new(uuid(id), Client::Cli),
         status: ConversationStatus::Active,
         created_at: time(),
         updated_at: time(),
-        last_error: None,
-    }
+    )
 }
 
 pub fn message(id: u128) -> ConversationMessage {
@@ -316,22 +306,18 @@ fn rollups(id: u128, change: impl FnOnce(&mut Rollup)) -> Vec<Record> {
 }
 
 fn event(id: u128) -> Event {
-    Event {
+    with!(Event::new(None, "a.b".into()),
         id: id as i64,
-        parent_id: None,
-        event_type: "a.b".into(),
         created_at: DAY_1,
-        payload: None,
-    }
+    )
 }
 
 fn task(id: u128, payload: Option<String>) -> Record {
-    Record::InboxTask(InboxTask {
+    Record::InboxTask(with!(InboxTask::new(id as i64, payload),
         id: id as i64,
         created_at: DAY_1,
         updated_at: DAY_1,
-        ..InboxTask::new(id as i64, payload)
-    })
+    ))
 }
 
 fn proposal(id: u128, diffs_json: &str) -> Record {
@@ -473,19 +459,13 @@ pub fn fields() -> Vec<Field> {
         }),
         name("event_type", |id, text| {
             vec![
-                Event {
-                    event_type: text.into(),
-                    ..event(id)
-                }
+                with!(event(id), event_type: text.into())
                 .into(),
             ]
         }),
         payload("payload", |id, text| {
             vec![
-                Event {
-                    payload: Some(text.into()),
-                    ..event(id)
-                }
+                with!(event(id), payload: Some(text.into()))
                 .into(),
             ]
         }),
@@ -507,13 +487,10 @@ pub fn fields() -> Vec<Field> {
             ]
         }),
         name("text", |id, text| {
-            vec![Record::History(HistoryEntry {
+            vec![Record::History(with!(HistoryEntry::new(7, Role::User, text.into()),
                 id: id as i64,
-                chat_id: 7,
-                role: Role::User,
                 created_at: DAY_1,
-                text: text.into(),
-            })]
+            ))]
         }),
         name("id", |id, text| thoughts(id, |one| one.id = text.into())),
         name("task_id", |id, text| {
@@ -841,10 +818,7 @@ fn payloads_that_differ_are_not_taken_for_the_same() {
         ["[100000000000000000000000]", "[100000000000000000000001]"],
     ];
     for (id, [first, second]) in different.into_iter().enumerate() {
-        let event = |payload: &str| Event {
-            payload: Some(payload.into()),
-            ..event(id as u128 + 1)
-        };
+        let event = |payload: &str| with!(event(id as u128 + 1), payload: Some(payload.into()));
         store.record(event(first)).unwrap();
         let again = store.record(event(first)).unwrap();
         assert_eq!(again.status, decklog::AckStatus::Unchanged, "{first}");

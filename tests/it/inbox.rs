@@ -52,11 +52,7 @@ fn get(store: &Store, id: i64) -> InboxTask {
 }
 
 fn task_at(update_id: i64, created_at: i64) -> InboxTask {
-    InboxTask {
-        created_at,
-        updated_at: created_at,
-        ..InboxTask::new(update_id, None)
-    }
+    with!(InboxTask::new(update_id, None), created_at, updated_at: created_at)
 }
 
 fn ids(tasks: &[InboxTask]) -> Vec<i64> {
@@ -623,19 +619,13 @@ fn steps_that_can_not_be_are_refused_and_nothing_written() {
     ] {
         assert_eq!(refused(&store, json), ErrorKind::InvalidInput, "{json}");
     }
-    let unknown = InboxTask {
-        id: 99,
-        ..held.clone()
-    };
+    let unknown = with!(held.clone(), id: 99);
     assert_eq!(kind(store.inbox().done(&unknown)), ErrorKind::NotFound);
     assert_eq!(
         kind(store.inbox().retry(&unknown, "x")),
         ErrorKind::NotFound
     );
-    let none = InboxTask {
-        id: 0,
-        ..held.clone()
-    };
+    let none = with!(held.clone(), id: 0);
     assert_eq!(kind(store.inbox().done(&none)), ErrorKind::InvalidInput);
     assert_eq!(
         kind(store.inbox().retry(&none, "x")),
@@ -644,10 +634,7 @@ fn steps_that_can_not_be_are_refused_and_nothing_written() {
     // One that was never claimed has no holder, whatever its `attempts` say.
     let waiting = store.inbox().enqueue(2, None).unwrap();
     for attempts in 0..2 {
-        let waiting = InboxTask {
-            attempts,
-            ..waiting.clone()
-        };
+        let waiting = with!(waiting.clone(), attempts);
         assert_eq!(kind(store.inbox().done(&waiting)), ErrorKind::Lifecycle);
         assert_eq!(
             kind(store.inbox().fail(&waiting, "x")),
@@ -671,11 +658,7 @@ fn steps_that_can_not_be_are_refused_and_nothing_written() {
 #[test]
 fn given_ids_are_kept_and_taken_once() {
     let (memory, store) = memory_store();
-    let task = |id: i64, update_id: i64| InboxTask {
-        id,
-        created_at: DAY_1 + id % 100 * DAY_MS,
-        ..InboxTask::new(update_id, None)
-    };
+    let task = |id: i64, update_id: i64| with!(InboxTask::new(update_id, None), id, created_at: DAY_1 + id % 100 * DAY_MS);
     for (id, update_id) in [(7, 70), (3, 30)] {
         let ack = store.record(task(id, update_id)).unwrap();
         assert_eq!((ack.status, ack.assigned), (AckStatus::Added, Some(id)));

@@ -113,11 +113,10 @@ fn a_turn_that_leads_to_calls_stays() {
     let path = dir.path().join("log");
     let store = still().open(&path).unwrap();
     let talk = Uuid::from_u128(1_000);
-    let conversation = Conversation {
+    let conversation = with!(Conversation::new(talk, Client::Cli),
         created_at: Timestamp::from_ms(DAY_1).unwrap(),
         updated_at: Timestamp::from_ms(DAY_1).unwrap(),
-        ..Conversation::new(talk, Client::Cli)
-    };
+    );
     let said = |id, valid| ConversationTurn {
         thread_id: Some(talk),
         created_at: valid,
@@ -169,12 +168,11 @@ fn errors_are_kept_as_long_as_is_set() {
         let at = || Timestamp::from_ms(DAY_1).unwrap();
         let talks = [ConversationStatus::Error, ConversationStatus::Completed];
         for (id, status) in (1..).zip(talks) {
-            let talk = Conversation {
+            let talk = with!(Conversation::new(Uuid::from_u128(id), Client::Cli),
                 created_at: at(),
                 updated_at: at(),
                 status,
-                ..Conversation::new(Uuid::from_u128(id), Client::Cli)
-            };
+            );
             record(&store, vec![talk.into()]);
         }
         retain(&store, DAY_1 + 100 * DAY_MS);

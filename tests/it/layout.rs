@@ -98,44 +98,36 @@ pub fn write_example(store: &Store) {
 fn other_kinds() -> Vec<Record> {
     let at = 1_766_832_000_000;
     let created_at: Timestamp = "2025-12-27T10:40:00Z".parse().unwrap();
-    let conversation = Conversation {
+    let conversation = with!(Conversation::new(id(5), Client::Cli),
         workspace: Some("/home/me/app".into()),
         project: Some("app".into()),
         user_id: Some("me".into()),
         session_id: Some("s-1".into()),
         created_at: created_at.clone(),
         updated_at: created_at.clone(),
-        ..Conversation::new(id(5), Client::Cli)
-    };
-    let question = ConversationMessage {
+    );
+    let question = with!(ConversationMessage::new(id(5), Role::User, "What is 1 + 1?"),
         id: id(6),
         timestamp: created_at.clone(),
-        ..ConversationMessage::new(id(5), Role::User, "What is 1 + 1?")
-    };
+    );
     let metadata: InferenceMetadata = serde_json::from_str(
         r#"{"config":"fast","models_used":["small-1"],"total_latency_ms":850,"context_utilization":0.25,
             "tokens_by_model":{"small-1":{"in":12,"out":1}}}"#,
     )
     .unwrap();
-    let answer = ConversationMessage {
+    let answer = with!(ConversationMessage::new(id(5), Role::Assistant, "2"),
         id: id(7),
         timestamp: "2025-12-27T10:40:00.850Z".parse().unwrap(),
-        ..ConversationMessage::new(id(5), Role::Assistant, "2")
-    };
-    let completed = Conversation {
+    );
+    let completed = with!(conversation.clone(),
         status: ConversationStatus::Completed,
         updated_at: "2025-12-27T12:41:00+02:00".parse().unwrap(),
-        ..conversation.clone()
-    };
-    let event = |parent_id, event_type: &str, created_at, payload: Option<&str>| Event {
+    );
+    let event = |parent_id, event_type: &str, created_at, payload: Option<&str>| with!(Event::new(parent_id, event_type),
         created_at,
         payload: payload.map(Into::into),
-        ..Event::new(parent_id, event_type)
-    };
-    let task = InboxTask {
-        created_at: at,
-        ..InboxTask::of_message(7001, -42, "deploy", 1_766_831_999)
-    };
+    );
+    let task = with!(InboxTask::of_message(7001, -42, "deploy", 1_766_831_999), created_at: at);
     let step = |status, at| InboxStep {
         id: 1,
         status,
@@ -143,10 +135,7 @@ fn other_kinds() -> Vec<Record> {
         attempt: 0,
         error: None,
     };
-    let entry = HistoryEntry {
-        created_at: at,
-        ..HistoryEntry::new(-42, Role::User, "deploy")
-    };
+    let entry = with!(HistoryEntry::new(-42, Role::User, "deploy"), created_at: at);
     let thought = ThoughtRecord {
         id: "r1".into(),
         task_id: "t1".into(),

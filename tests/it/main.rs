@@ -9,6 +9,18 @@
     clippy::similar_names
 )]
 
+/// A record with some fields changed, like a struct expression with a base: records are
+/// `#[non_exhaustive]`.
+macro_rules! with {
+    ($record:expr, $($field:ident $(: $value:expr)?),+ $(,)?) => {{
+        let mut record = $record;
+        $(record.$field = with!(@value $field $($value)?);)+
+        record
+    }};
+    (@value $field:ident) => { $field };
+    (@value $field:ident $value:expr) => { $value };
+}
+
 #[cfg(feature = "http")]
 mod access;
 mod analytics;

@@ -50,20 +50,12 @@ fn record(number: u64, at: i64) -> Record {
         0 => turn(id, "a turn", at).into(),
         1 => request(id, "call", at).into(),
         2 => done(&request(id - 1, "call", at - 1)).into(),
-        3 => Record::Event(Event {
-            id: 0,
-            parent_id: None,
-            event_type: "agent.started".into(),
+        3 => Record::Event(with!(Event::new(None, "agent.started".into()),
             created_at: at,
-            payload: None,
-        }),
-        _ => Record::History(HistoryEntry {
-            id: 0,
-            chat_id: 7,
-            role: Role::User,
+        )),
+        _ => Record::History(with!(HistoryEntry::new(7, Role::User, "an entry".into()),
             created_at: at,
-            text: "an entry".into(),
-        }),
+        )),
     }
 }
 

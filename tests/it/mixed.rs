@@ -262,10 +262,7 @@ fn a_message_that_outlives_its_conversation_counts_once_that_is_back() {
     let talk = Conversation::new(uuid::Uuid::from_u128(1), Client::Api);
     quick.record(talk.clone()).unwrap();
     let parent = quick.log_event(None, "agent.started", None).unwrap();
-    let message = ConversationMessage {
-        tokens_in: Some(3),
-        ..ConversationMessage::new(talk.id, Role::User, "hi")
-    };
+    let message = with!(ConversationMessage::new(talk.id, Role::User, "hi"), tokens_in: Some(3));
     disk.record(message.clone()).unwrap();
 
     let memory = memory.after_power_cut(|_| 0);

@@ -26,28 +26,17 @@ fn talk() -> Conversation {
 /// A record of each numbered kind, with a number or none; all of one day.
 fn numbered(nth: u128, number: Option<i64>) -> [Record; 4] {
     let id = number.unwrap_or(0);
-    let message = ConversationMessage {
+    let message = with!(ConversationMessage::new(talk().id, Role::User, "said"),
         id: Uuid::from_u128(nth),
         sequence: number,
         timestamp: "2025-12-27T10:40:00Z".parse().unwrap(),
-        ..ConversationMessage::new(talk().id, Role::User, "said")
-    };
-    let event = Event {
+    );
+    let event = with!(Event::new(None, "a.b"), id, created_at: DAY_1);
+    let entry = with!(HistoryEntry::new(1, Role::User, format!("entry {nth}")),
         id,
         created_at: DAY_1,
-        ..Event::new(None, "a.b")
-    };
-    let entry = HistoryEntry {
-        id,
-        created_at: DAY_1,
-        ..HistoryEntry::new(1, Role::User, format!("entry {nth}"))
-    };
-    let task = InboxTask {
-        id,
-        created_at: DAY_1,
-        updated_at: DAY_1,
-        ..InboxTask::new(nth as i64, None)
-    };
+    );
+    let task = with!(InboxTask::new(nth as i64, None), id, created_at: DAY_1, updated_at: DAY_1);
     [message.into(), event.into(), entry.into(), task.into()]
 }
 

@@ -65,18 +65,16 @@ pub fn records(writer: u64, number: u64) -> Vec<Record> {
         }
         2 => {
             let stamp = |number| Timestamp::from_ms(at(number)).unwrap();
-            let talk = Conversation {
+            let talk = with!(Conversation::new(id, Client::Cli),
                 created_at: stamp(number & !1),
                 updated_at: stamp(number | 1),
-                ..Conversation::new(id, Client::Cli)
-            };
+            );
             // On two days of the same half.
-            let messages = [number & !1, number | 1].map(|on| ConversationMessage {
+            let messages = [number & !1, number | 1].map(|on| with!(ConversationMessage::new(id, Role::User, format!("message {on}")),
                 id: Uuid::from_u64_pair(writer, 1 << 40 | number << 1 | on & 1),
                 timestamp: stamp(on),
                 sequence: Some((on & 1).cast_signed() + 1),
-                ..ConversationMessage::new(id, Role::User, format!("message {on}"))
-            });
+            ));
             let [first, second] = messages;
             vec![talk.into(), first.into(), second.into()]
         }

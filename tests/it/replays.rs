@@ -80,47 +80,43 @@ fn any(rng: &mut Rng, day: i64) -> Record {
         }
         7 => {
             let began = DAY_1 + key as i64 % 2;
-            let conversation = Conversation {
+            let conversation = with!(Conversation::new(id(key), Client::Cli),
                 created_at: instant(began),
                 updated_at: instant(at.max(began)),
                 status: *rng.pick(ConversationStatus::ALL),
                 last_error: rng.one_in(3).then_some(text),
-                ..Conversation::new(id(key), Client::Cli)
-            };
+            );
             if rng.one_in(2) {
                 return Record::ConversationUpdated(conversation);
             }
             conversation.into()
         }
-        8 | 9 => ConversationMessage {
+        8 | 9 => with!(ConversationMessage::new(
+                id(key),
+                *rng.pick(&[Role::User, Role::Assistant]),
+                text.clone(),
+            ),
             id: Uuid::from_u128(u128::from(rng.next())),
             timestamp: instant(at),
             model_used: rng.one_in(2).then(|| text.clone()),
             tokens_in: Some(1),
             error: rng.one_in(3).then(|| text.clone()),
-            ..ConversationMessage::new(
-                id(key),
-                *rng.pick(&[Role::User, Role::Assistant]),
-                text.clone(),
-            )
-        }
+        )
         .into(),
         10 => {
             let types = ["agent.started", "revision.promoted", "worker.spawned"];
-            Event {
-                created_at: at,
-                ..Event::new(
+            with!(Event::new(
                     rng.one_in(2).then(|| rng.below(9) as i64 + 1),
                     *rng.pick(&types),
-                )
-            }
+                ),
+                created_at: at,
+            )
             .into()
         }
-        11 => InboxTask {
+        11 => with!(InboxTask::new(rng.below(9) as i64, Some(text)),
             created_at: at,
             updated_at: at,
-            ..InboxTask::new(rng.below(9) as i64, Some(text))
-        }
+        )
         .into(),
         12 => InboxStep {
             id: rng.below(9) as i64 + 1,
@@ -130,13 +126,9 @@ fn any(rng: &mut Rng, day: i64) -> Record {
             error: rng.one_in(3).then_some(text),
         }
         .into(),
-        _ if rng.one_in(2) => HistoryEntry {
-            id: 0,
-            chat_id: rng.below(2) as i64,
-            role: Role::User,
+        _ if rng.one_in(2) => with!(HistoryEntry::new(rng.below(2) as i64, Role::User, text),
             created_at: at,
-            text,
-        }
+        )
         .into(),
         _ => ThoughtRecord {
             id: Uuid::from_u128(u128::from(rng.next())).to_string(),

@@ -47,7 +47,7 @@ fn message(rng: &mut Rng, conversation_id: Uuid) -> ConversationMessage {
     let some = |rng: &mut Rng, names: &[&str]| rng.one_in(2).then(|| (*rng.pick(names)).to_owned());
     let role = *rng.pick(Role::ALL);
     let error = rng.one_in(5).then(|| "no".to_owned());
-    let message = ConversationMessage {
+    let message = with!(ConversationMessage::new(conversation_id, role, "words"),
         id: Uuid::from_u64_pair(rng.next(), rng.next()),
         timestamp: Timestamp::from_ms(at).unwrap(),
         model_used: some(rng, &["small-1", "big \"2\""]),
@@ -66,15 +66,13 @@ fn message(rng: &mut Rng, conversation_id: Uuid) -> ConversationMessage {
         compression_applied: rng.one_in(3).then(|| rng.one_in(2)),
         error_type: some(rng, &["timeout", "refused"]),
         error,
-        ..ConversationMessage::new(conversation_id, role, "words")
-    };
+    );
     let half = |of: Option<i64>| of.filter(|n| n % 3 > 0).map(|n| n / 2);
-    ConversationMessage {
+    with!(message,
         tokens_cache_write: half(message.tokens_in),
         tokens_cache_read: half(message.tokens_in),
         tokens_reasoning: half(message.tokens_out),
-        ..message
-    }
+    )
 }
 
 /// What a group must add up to, made of its messages.
@@ -237,11 +235,10 @@ impl Log {
 
     fn add(&mut self, rng: &mut Rng, count: usize) {
         for n in 0..4 {
-            let given = Conversation {
+            let given = with!(Conversation::new(conversation(n), Client::Api),
                 created_at: Timestamp::from_ms(DAY_1).unwrap(),
                 updated_at: Timestamp::from_ms(DAY_1).unwrap(),
-                ..Conversation::new(conversation(n), Client::Api)
-            };
+            );
             self.store.record(given).unwrap();
         }
         let messages: Vec<_> = (0..count)
@@ -460,10 +457,9 @@ fn a_conversation_whose_messages_were_removed_counts_once() {
     let mut rng = Rng(9);
     log.add(&mut rng, 0);
     let say = |log: &Log, n: u64| {
-        let said = ConversationMessage {
+        let said = with!(ConversationMessage::new(conversation(n), Role::User, "hi"),
             timestamp: Timestamp::from_ms(DAY_1).unwrap(),
-            ..ConversationMessage::new(conversation(n), Role::User, "hi")
-        };
+        );
         log.store.record(said).unwrap();
     };
     let counts = |log: &Log| {

@@ -233,10 +233,7 @@ fn a_conversation_gets_what_is_said_as_messages_and_goes_on_later() {
         assert_eq!(store.get_message(last.id()).unwrap().unwrap().content, "hi");
 
         // Another run, perhaps of another process, changes nothing of the conversation.
-        let other = Conversation {
-            title: Some("another".into()),
-            ..conversation
-        };
+        let other = with!(conversation, title: Some("another".into()));
         let run = store.run("anthropic").in_conversation(other).unwrap();
         let next = run.user("again").unwrap();
         let next = store.get_turn(next.id()).unwrap().unwrap();

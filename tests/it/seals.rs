@@ -430,10 +430,7 @@ fn a_proof_holds_for_its_line_and_for_no_other() {
     let memory = Memory::new();
     let store = in_memory(&memory, Durability::Process);
     let wanted = 1000u64;
-    let events = (0..wanted).map(|nth| Event {
-        created_at: DAY_1 + nth.cast_signed(),
-        ..Event::new(None, "agent.started")
-    });
+    let events = (0..wanted).map(|nth| with!(Event::new(None, "agent.started"), created_at: DAY_1 + nth.cast_signed()));
     for ack in store.record_batch(events.map(Record::from)).unwrap() {
         ack.unwrap();
     }
@@ -509,10 +506,7 @@ fn a_proof_of_one_of_many_lines_is_short() {
     let options = still().segment_bytes_max(u32::MAX.into());
     let store = options.storage(Arc::new(memory.clone()));
     let store = store.open("memory").unwrap();
-    let event = Event {
-        created_at: DAY_1,
-        ..Event::new(None, "agent.started")
-    };
+    let event = with!(Event::new(None, "agent.started"), created_at: DAY_1);
     let mut left = wanted;
     while left > 0 {
         let batch = left.min(10_000);

@@ -164,16 +164,15 @@ fn records(number: u128, text: &str) -> Vec<Record> {
     failure.outcome_json = Some(text.to_owned());
     let proposal = id(2);
     let step = |status| ProposalStep::new(proposal, status, DAY_1 + 1);
-    let conversation = Conversation {
+    let conversation = with!(Conversation::new(id(3), Client::Api),
         workspace: name(text),
         project: name(text),
         session_id: name(text),
         parent_call_id: name(text),
         title: Some(text.to_owned()),
         last_error: Some(text.to_owned()),
-        ..Conversation::new(id(3), Client::Api)
-    };
-    let message = ConversationMessage {
+    );
+    let message = with!(ConversationMessage::new(id(3), Role::Tool, text),
         model_used: name(text),
         config_used: name(text),
         orchestration_mode: name(text),
@@ -187,12 +186,8 @@ fn records(number: u128, text: &str) -> Vec<Record> {
         tool_args: Some(json.clone()),
         tool_result: Some(text.to_owned()),
         inference_metadata: Some(nested.clone()),
-        ..ConversationMessage::new(id(3), Role::Tool, text)
-    };
-    let event = Event {
-        payload: Some(json.clone()),
-        ..Event::new(None, event_type::AGENT_STARTED)
-    };
+    );
+    let event = with!(Event::new(None, event_type::AGENT_STARTED), payload: Some(json.clone()));
     vec![
         turn(id(4).as_u128(), text, DAY_1).into(),
         call.into(),
@@ -530,11 +525,10 @@ fn metadata_keep_metrics_and_names_alone_where_contents_are_not_kept() {
     let mut settings = plain_users();
     settings.privacy.store_content = false;
     let store = Store::options().settings(settings).open(&path).unwrap();
-    let said = |n: u128, metadata: &str| ConversationMessage {
+    let said = |n: u128, metadata: &str| with!(ConversationMessage::new(Uuid::from_u128(1), Role::Assistant, "a quince"),
         id: Uuid::from_u128(n),
         inference_metadata: Some(metadata.to_owned()),
-        ..ConversationMessage::new(Uuid::from_u128(1), Role::Assistant, "a quince")
-    };
+    );
     store
         .record(Conversation::new(Uuid::from_u128(1), Client::Cli))
         .unwrap();

@@ -110,10 +110,7 @@ fn no_way_in_leads_past_the_gate() {
         Conversation::new(talk, Client::Api).into(),
         message.into(),
         HistoryEntry::new(7, Role::User, said("a chat")).into(),
-        Event {
-            payload: Some(json("payload")),
-            ..Event::new(None, event_type::AGENT_STARTED)
-        }
+        with!(Event::new(None, event_type::AGENT_STARTED), payload: Some(json("payload")))
         .into(),
     ];
     for answer in store.record_batch(batch).unwrap() {
@@ -330,10 +327,9 @@ fn the_first_call_after_a_change_obeys_it_whichever_way_it_goes() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let other = Store::options().settings(raw()).open(&path).unwrap();
-    let told = |id: u128| ConversationMessage {
+    let told = |id: u128| with!(ConversationMessage::new(Uuid::from_u128(1), Role::User, "said in full"),
         id: Uuid::from_u128(id),
-        ..ConversationMessage::new(Uuid::from_u128(1), Role::User, "said in full")
-    };
+    );
     other
         .record(Conversation::new(Uuid::from_u128(1), Client::Api))
         .unwrap();
@@ -415,22 +411,15 @@ fn the_same_again_after_a_change_is_the_same() {
         turn(1, PLANTED, DAY_1).into(),
         request(2, "c", DAY_1).into(),
         outcome.into(),
-        Conversation {
-            project: Some(PLANTED.into()),
-            ..Conversation::new(talk, Client::Api)
-        }
+        with!(Conversation::new(talk, Client::Api), project: Some(PLANTED.into()))
         .into(),
         ConversationMessage::new(talk, Role::User, PLANTED).into(),
-        HistoryEntry {
-            id: 1,
-            ..HistoryEntry::new(7, Role::User, PLANTED)
-        }
+        with!(HistoryEntry::new(7, Role::User, PLANTED), id: 1)
         .into(),
-        Event {
+        with!(Event::new(None, event_type::AGENT_STARTED),
             id: 1,
             payload: Some(format!("{PLANTED}!")),
-            ..Event::new(None, event_type::AGENT_STARTED)
-        }
+        )
         .into(),
         CodeEditProposal::new(proposal, PLANTED, DAY_1).into(),
         ProposalStep::new(proposal, ProposalStatus::Approved, DAY_1 + 1).into(),
@@ -461,24 +450,19 @@ fn the_same_again_after_settings_were_relaxed_is_no_conflict() {
     let mut outcome = failed(&request(2, "c", DAY_1));
     outcome.error_msg = Some(secret.clone());
     outcome.outcome_json = Some(format!(r#"{{"mail":"{secret}"}}"#));
-    let message = ConversationMessage {
+    let message = with!(ConversationMessage::new(talk, Role::User, &*secret),
         id: Uuid::from_u128(4),
         tool_args: Some(format!(r#"["{secret}"]"#)),
-        ..ConversationMessage::new(talk, Role::User, &*secret)
-    };
+    );
     let facts: Vec<Record> = vec![
         outcome.clone().into(),
         message.clone().into(),
-        HistoryEntry {
-            id: 1,
-            ..HistoryEntry::new(7, Role::User, &*secret)
-        }
+        with!(HistoryEntry::new(7, Role::User, &*secret), id: 1)
         .into(),
-        Event {
+        with!(Event::new(None, event_type::AGENT_STARTED),
             id: 1,
             payload: Some(secret.clone()),
-            ..Event::new(None, event_type::AGENT_STARTED)
-        }
+        )
         .into(),
     ];
     let strict: [fn(&mut Settings); 4] = [
@@ -509,10 +493,7 @@ fn the_same_again_after_settings_were_relaxed_is_no_conflict() {
         }
         assert_eq!(all_lines(&store), lines);
         // What says something else is a conflict as ever.
-        let other = ConversationMessage {
-            content: format!("{secret}!"),
-            ..message.clone()
-        };
+        let other = with!(message.clone(), content: format!("{secret}!"));
         let mut ended = outcome.clone();
         ended.error_msg = Some("other".into());
         for other in [Record::from(other), ended.into()] {
@@ -545,10 +526,7 @@ fn a_user_is_found_by_either_form_of_the_id() {
         options.user_id_key(dir.path().join("key"))
     };
     let store = open().open(dir.path().join("log")).unwrap();
-    let talk = |id, user: &str| Conversation {
-        user_id: Some(user.into()),
-        ..Conversation::new(Uuid::from_u128(id), Client::Api)
-    };
+    let talk = |id, user: &str| with!(Conversation::new(Uuid::from_u128(id), Client::Api), user_id: Some(user.into()));
     let of = |user: &str| {
         let query = ConversationQuery {
             user_id: Some(user.into()),

@@ -52,15 +52,11 @@ fn no_append_waits_for_a_read_of_a_file() {
     let spy = Spy::new(Memory::new());
     let store = still().storage(Arc::new(spy.clone())).open("").unwrap();
     let id = Uuid::from_u128(7);
-    let conversation = Conversation {
-        workspace: Some("/home/me/app".to_owned()),
-        ..Conversation::new(id, Client::Cli)
-    };
+    let conversation = with!(Conversation::new(id, Client::Cli), workspace: Some("/home/me/app".to_owned()));
     store.record(conversation).unwrap();
-    let message = ConversationMessage {
+    let message = with!(ConversationMessage::new(id, Role::Assistant, "2"),
         model_used: Some("small-1".to_owned()),
-        ..ConversationMessage::new(id, Role::Assistant, "2")
-    };
+    );
     let message_id = message.id;
     store.record(message).unwrap();
     store.record(turn(1, "What is 1 + 1?", DAY_1)).unwrap();

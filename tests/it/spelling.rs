@@ -38,7 +38,7 @@ fn write_store(path: &Path) {
     let mut records = conversation(TALK, "ann", WORD);
     let id = Uuid::from_u128(TALK);
     records.push(
-        ConversationMessage {
+        with!(ConversationMessage::new(id, Role::Assistant, format!("a {WORD}\nis a fruit")),
             id: Uuid::from_u128(0x7A1D),
             timestamp: Timestamp::from_ms(DAY_1 + 5).unwrap(),
             model_used: Some("small-1".into()),
@@ -55,8 +55,7 @@ fn write_store(path: &Path) {
             models_in_chain: Some(vec!["small-1".into(), "big-2".into()]),
             part_of: Some(Uuid::from_u128(0x7A1F)),
             tool_args: Some(format!("{{\"a\":[\"{WORD}\"]}}")),
-            ..ConversationMessage::new(id, Role::Assistant, format!("a {WORD}\nis a fruit"))
-        }
+        )
         .into(),
     );
     records.push(
@@ -432,11 +431,10 @@ fn fields_that_a_line_is_found_by_count_in_any_order() {
     let id = Uuid::from_u128(1);
     let store = still().open(&path).unwrap();
     store.record(Conversation::new(id, Client::Cli)).unwrap();
-    let message = ConversationMessage {
+    let message = with!(ConversationMessage::new(id, Role::User, WORD),
         tokens_in: Some(7),
         timestamp: Timestamp::from_ms(DAY_1).unwrap(),
-        ..ConversationMessage::new(id, Role::User, WORD)
-    };
+    );
     store.record(message.clone()).unwrap();
     drop(store);
     let file = path.join("2025-12-27/messages.0001.jsonl");
@@ -488,16 +486,14 @@ fn a_line_that_holds_no_record_is_left_out_and_stops_nothing() {
     let store = still().open(&path).unwrap();
     let records: Vec<Record> = vec![
         Conversation::new(id, Client::Cli).into(),
-        ConversationMessage {
+        with!(ConversationMessage::new(id, Role::User, "stays"),
             timestamp: Timestamp::from_ms(DAY_1).unwrap(),
-            ..ConversationMessage::new(id, Role::User, "stays")
-        }
+        )
         .into(),
-        ConversationMessage {
+        with!(ConversationMessage::new(id, Role::User, "goes"),
             tokens_in: Some(1_000),
             timestamp: Timestamp::from_ms(DAY_1).unwrap(),
-            ..ConversationMessage::new(id, Role::User, "goes")
-        }
+        )
         .into(),
     ];
     for answer in store.record_batch(records).unwrap() {

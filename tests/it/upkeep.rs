@@ -227,14 +227,13 @@ impl Life {
                         records.push(changed.into());
                     } else {
                         let text = format!("message {}", self.next);
-                        let message = ConversationMessage {
+                        let message = with!(ConversationMessage::new(id, Role::Assistant, text),
                             id: self.id(),
                             timestamp: at(time),
                             tokens_in: Some(self.up_to(99)),
                             model_used: Some(format!("m{}", self.rng.below(3))),
                             error: self.rng.one_in(9).then(|| "failed".into()),
-                            ..ConversationMessage::new(id, Role::Assistant, text)
-                        };
+                        );
                         records.push(message.into());
                     }
                 }
@@ -300,13 +299,10 @@ impl Life {
                     self.next_event += 1;
                     self.events.push(id);
                     records.push(
-                        Event {
+                        with!(Event::new(parent, "agent.started".into()),
                             id,
-                            parent_id: parent,
-                            event_type: "agent.started".into(),
                             created_at: time,
-                            payload: None,
-                        }
+                        )
                         .into(),
                     );
                 }
@@ -318,13 +314,9 @@ impl Life {
                         records.push(task.into());
                     }
                     1 => records.push(
-                        HistoryEntry {
-                            id: 0,
-                            chat_id: self.up_to(3),
-                            role: Role::User,
+                        with!(HistoryEntry::new(self.up_to(3), Role::User, format!("history {time}")),
                             created_at: time,
-                            text: format!("history {time}"),
-                        }
+                        )
                         .into(),
                     ),
                     _ => {
@@ -538,19 +530,17 @@ fn retention_removes_what_is_over_and_no_more() {
 fn a_conversation_whose_last_answer_did_not_fail_is_kept_as_any_other() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(&dir.path().join("log"), 3_000);
-    let said = |talk: Uuid, id: u128, error: Option<&str>| ConversationMessage {
+    let said = |talk: Uuid, id: u128, error: Option<&str>| with!(ConversationMessage::new(talk, Role::Assistant, "an answer"),
         id: Uuid::from_u128(id),
         timestamp: at(DAY_1),
         error: error.map(str::to_owned),
-        ..ConversationMessage::new(talk, Role::Assistant, "an answer")
-    };
+    );
     let [went_on, failed] = [1, 2].map(Uuid::from_u128);
     for id in [went_on, failed] {
-        let talk = Conversation {
+        let talk = with!(Conversation::new(id, Client::Cli),
             created_at: at(DAY_1),
             updated_at: at(DAY_1),
-            ..Conversation::new(id, Client::Cli)
-        };
+        );
         store.record(talk).unwrap();
     }
     store.record(said(went_on, 3, Some("overloaded"))).unwrap();
@@ -572,10 +562,7 @@ fn retention_leaves_the_good_revision_and_the_workers_of_the_last_supervisor() {
     let path = dir.path().join("log");
     let store = open(&path, 3_000);
     let log = |parent_id, event_type: &str, day: i64| {
-        let event = Event {
-            created_at: DAY_1 + day * DAY_MS,
-            ..Event::new(parent_id, event_type)
-        };
+        let event = with!(Event::new(parent_id, event_type), created_at: DAY_1 + day * DAY_MS);
         store.record(event).unwrap().assigned.unwrap()
     };
     let promoted = |day| log(None, "revision.promoted", day);

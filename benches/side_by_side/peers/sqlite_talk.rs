@@ -100,13 +100,10 @@ pub fn tree(db: &Connection, root: i64) -> Vec<(i64, Event)> {
          FROM tree JOIN events e ON e.id = tree.id";
     let mut statement = db.prepare_cached(sql).expect("prepared");
     let node = |row: &rusqlite::Row<'_>| {
-        let event = Event {
-            id: row.get(0)?,
-            parent_id: row.get(1)?,
-            event_type: row.get(2)?,
-            created_at: row.get(3)?,
-            payload: row.get(4)?,
-        };
+        let mut event = Event::new(row.get(1)?, row.get::<_, String>(2)?)
+            .id(row.get(0)?)
+            .created_at(row.get(3)?);
+        event.payload = row.get(4)?;
         Ok((row.get(5)?, event))
     };
     let rows = statement.query_map([root], node).expect("asked");
@@ -119,13 +116,9 @@ pub fn last_of_chat(db: &Connection, chat_id: i64, limit: usize) -> Vec<HistoryE
          WHERE chat_id = ?1 ORDER BY id DESC LIMIT ?2";
     let mut statement = db.prepare_cached(sql).expect("prepared");
     let entry = |row: &rusqlite::Row<'_>| {
-        Ok(HistoryEntry {
-            id: row.get(0)?,
-            chat_id: row.get(1)?,
-            role: row.get_ref(2)?.as_str()?.parse().expect("a role"),
-            created_at: row.get(3)?,
-            text: row.get(4)?,
-        })
+        let role = row.get_ref(2)?.as_str()?.parse().expect("a role");
+        let entry = HistoryEntry::new(row.get(1)?, role, row.get::<_, String>(4)?);
+        Ok(entry.id(row.get(0)?).created_at(row.get(3)?))
     };
     let rows = statement.query_map(params![chat_id, limit as u32], entry);
     let rows = rows.expect("asked");

@@ -154,26 +154,20 @@ fn event(i: usize) -> Event {
     let (root, place) = (id_of_root(i / NODES), i % NODES);
     let parent = place.checked_sub(1).map(|before| before / UNDER_ONE);
     let call_id = i / 2;
-    Event {
-        id: number(i) + 1,
-        parent_id: parent.map(|place| root + number(place)),
-        event_type: match (place, i % 2) {
-            (0, _) => event_type::AGENT_STARTED,
-            (_, 1) => event_type::TOOL_CALL_STARTED,
-            _ => event_type::TOOL_CALL_COMPLETED,
-        }
-        .into(),
-        created_at: time(i),
-        payload: Some(format!(
+    let event_type = match (place, i % 2) {
+        (0, _) => event_type::AGENT_STARTED,
+        (_, 1) => event_type::TOOL_CALL_STARTED,
+        _ => event_type::TOOL_CALL_COMPLETED,
+    };
+    Event::new(parent.map(|place| root + number(place)), event_type)
+        .id(number(i) + 1)
+        .created_at(time(i))
+        .payload(format!(
             r#"{{"call_id":"call_{call_id}","tool":"bash","note":"{}"}}"#,
             text(i, 150)
-        )),
-    }
+        ))
 }
 
 fn entry(i: usize, chats: usize) -> HistoryEntry {
-    HistoryEntry {
-        created_at: time(i),
-        ..HistoryEntry::new(number(i % chats), Role::User, text(i, 300))
-    }
+    HistoryEntry::new(number(i % chats), Role::User, text(i, 300)).created_at(time(i))
 }

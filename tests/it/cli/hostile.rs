@@ -543,13 +543,10 @@ fn a_record_is_refused_past_the_limit_and_kept_at_it() {
     let path = dir.path().join("log");
     let store = Store::open(&path).unwrap();
     let history = |id: i64, len: usize| {
-        Record::History(decklog::HistoryEntry {
+        Record::History(decklog::with!(HistoryEntry::new(1, decklog::Role::User, "x".repeat(len)),
             id,
-            chat_id: 1,
-            role: decklog::Role::User,
             created_at: 1000,
-            text: "x".repeat(len),
-        })
+        ))
     };
     store.record(history(1, 0)).unwrap();
     let empty = std::fs::read(path.join("1970-01-01/history.0001.jsonl")).unwrap();

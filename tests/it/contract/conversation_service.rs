@@ -128,10 +128,9 @@ fn query_conversations_by_a_workspace_and_what_is_below_it() {
         (3, "/Users/kevintoles/POC-2"),
         (4, "/Users/kevintoles"),
     ] {
-        let conversation = Conversation {
+        let conversation = with!(Conversation::new(Uuid::from_u128(id), Client::Vscode),
             workspace: Some(workspace.to_owned()),
-            ..Conversation::new(Uuid::from_u128(id), Client::Vscode)
-        };
+        );
         faces.store().record(conversation).unwrap();
     }
     let query = "/conversations?workspace=/Users/kevintoles/POC&limit=20&offset=0";
@@ -790,10 +789,7 @@ fn an_answer_has_the_task_type_of_the_request_before_it() {
     // In one batch, and after the log was opened anew.
     let id = Uuid::from_u128(2);
     let conversation = Conversation::new(id, Client::Api);
-    let request = ConversationMessage {
-        task_type: some("debug"),
-        ..ConversationMessage::new(id, Role::User, "why?")
-    };
+    let request = with!(ConversationMessage::new(id, Role::User, "why?"), task_type: some("debug"));
     store.capture_request(conversation, [request]).unwrap();
     store
         .capture_response(id, "because", &InferenceMetadata::default())
@@ -820,11 +816,10 @@ fn errors_are_kept_shorter_until_a_success_follows() {
     let conversation = |id: u128, errors: &[bool]| {
         let id = Uuid::from_u128(id);
         let began = days_ago(45);
-        let conversation = Conversation {
+        let conversation = with!(Conversation::new(id, Client::Api),
             created_at: began.clone(),
             updated_at: began.clone(),
-            ..Conversation::new(id, Client::Api)
-        };
+        );
         store.record(conversation).unwrap();
         for is_error in errors {
             let role = if *is_error {
@@ -832,11 +827,10 @@ fn errors_are_kept_shorter_until_a_success_follows() {
             } else {
                 Role::Assistant
             };
-            let message = ConversationMessage {
+            let message = with!(ConversationMessage::new(id, role, "x"),
                 timestamp: began.clone(),
                 error: is_error.then(|| "timeout".to_owned()),
-                ..ConversationMessage::new(id, role, "x")
-            };
+            );
             store.record(message).unwrap();
         }
         id

@@ -313,10 +313,7 @@ fn no_answer_is_longer_than_a_page_and_a_record() {
     let mut last = Uuid::nil();
     for n in 0..3 {
         last = Uuid::from_u128(n + 1);
-        let conversation = Conversation {
-            last_error: Some(long.clone()),
-            ..Conversation::new(last, Client::Api)
-        };
+        let conversation = with!(Conversation::new(last, Client::Api), last_error: Some(long.clone()));
         store.record(conversation).unwrap();
     }
     let client = service.client();
@@ -333,10 +330,9 @@ fn no_answer_is_longer_than_a_page_and_a_record() {
     assert_eq!((&rest["total"], rest.get("next")), (&json!(3), None));
 
     for n in 0..3 {
-        let message = ConversationMessage {
+        let message = with!(ConversationMessage::new(last, Role::Assistant, long.clone()),
             error: (n < 2).then(|| "é".repeat(100_000)),
-            ..ConversationMessage::new(last, Role::Assistant, long.clone())
-        };
+        );
         store.record(message).unwrap();
     }
     let path = format!("/conversations/{last}/messages");
@@ -352,13 +348,11 @@ fn no_answer_is_longer_than_a_page_and_a_record() {
     let shown = format!("{}…", "é".repeat(2 << 10));
     assert_eq!(samples[0]["error"], json!(shown));
 
-    let event = |id, parent_id| Event {
+    let event = |id, parent_id| with!(Event::new(parent_id, "agent.started".to_owned()),
         id,
-        parent_id,
-        event_type: "agent.started".to_owned(),
         created_at: 1_766_832_000_000,
         payload: Some(long.clone()),
-    };
+    );
     store.record(event(1, None)).unwrap();
     store.record(event(2, Some(1))).unwrap();
     let answer = client.get("/events/1/tree");

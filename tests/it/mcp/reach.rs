@@ -105,15 +105,9 @@ pub fn fill(store: &Store) -> Filled {
     store.record(message).unwrap();
     store.record(turn(1, "said", DAY_1)).unwrap();
     store.record(request(2, "call", DAY_1)).unwrap();
-    let event = Event {
-        created_at: DAY_1,
-        ..Event::new(None, "agent.started")
-    };
+    let event = with!(Event::new(None, "agent.started"), created_at: DAY_1);
     let run = store.record(event).unwrap().assigned.unwrap();
-    let entry = HistoryEntry {
-        created_at: DAY_1,
-        ..HistoryEntry::new(1, Role::User, "said")
-    };
+    let entry = with!(HistoryEntry::new(1, Role::User, "said"), created_at: DAY_1);
     store.record(entry).unwrap();
     let thought = NewThought {
         thought_type: ThoughtType::Plan,

@@ -466,20 +466,18 @@ fn a_task_is_claimed_and_ended() {
 fn talk(store: &Store, id: u128, project: &str, contents: &[&str]) {
     let conversation = Uuid::from_u128(id);
     let at: Timestamp = format!("2026-04-17T00:00:0{id}Z").parse().unwrap();
-    let begun = Conversation {
+    let begun = with!(Conversation::new(conversation, Held::Cli),
         project: Some(project.to_owned()),
         created_at: at.clone(),
         updated_at: at,
-        ..Conversation::new(conversation, Held::Cli)
-    };
+    );
     store.record(begun).unwrap();
     for content in contents {
-        let message = ConversationMessage {
+        let message = with!(ConversationMessage::new(conversation, Role::Assistant, *content),
             model_used: Some("m1".to_owned()),
             tokens_in: Some(10),
             tokens_out: Some(5),
-            ..ConversationMessage::new(conversation, Role::Assistant, *content)
-        };
+        );
         store.record(message).unwrap();
     }
 }
@@ -718,10 +716,7 @@ fn pages_lose_nothing_whatever_their_length() {
         store.thoughts().create(new).unwrap();
         let long = "p".repeat(900);
         let conversation = Uuid::from_u128(n + 1);
-        let begun = Conversation {
-            project: Some(long),
-            ..Conversation::new(conversation, Held::Cli)
-        };
+        let begun = with!(Conversation::new(conversation, Held::Cli), project: Some(long));
         store.record(begun).unwrap();
         let message = ConversationMessage::new(conversation, Role::User, format!("a needle {n}"));
         store.record(message).unwrap();

@@ -28,11 +28,10 @@ fn hand_over(store: &Store, messages: &[ConversationMessage]) {
     let ids: BTreeSet<Uuid> = messages.iter().map(|one| one.conversation_id).collect();
     let begun = Timestamp::from_ms(DAY_1).unwrap();
     let conversations = ids.into_iter().map(|id| {
-        Record::from(Conversation {
+        Record::from(with!(Conversation::new(id, Client::Api),
             created_at: begun.clone(),
             updated_at: begun.clone(),
-            ..Conversation::new(id, Client::Api)
-        })
+        ))
     });
     let messages = messages.iter().cloned().map(Record::from);
     let records: Vec<Record> = conversations.chain(messages).collect();
@@ -61,10 +60,9 @@ impl Kept {
                 let message = message(rng, conversation(of));
                 // Parts that add up to the same in any order.
                 let part = message.context_utilization;
-                ConversationMessage {
+                with!(message,
                     context_utilization: part.map(|part| (part * 8.0).floor() / 8.0),
-                    ..message
-                }
+                )
             })
             .collect();
         hand_over(&self.store, &messages);

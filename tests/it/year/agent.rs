@@ -191,12 +191,11 @@ impl Agent {
 
     fn begin_talk(&mut self) {
         let (id, now) = (Uuid::from_u128(self.id()), self.now());
-        let conversation = Conversation {
+        let conversation = with!(Conversation::new(id, Client::Cli),
             created_at: time(now),
             updated_at: time(now),
             project: Some(format!("p{}", self.rng.below(9))),
-            ..Conversation::new(id, Client::Cli)
-        };
+        );
         self.records.push(conversation.into());
         let talk = Talk {
             created_at: now,
@@ -213,12 +212,11 @@ impl Agent {
         let today = self.today;
         let talk = self.known.talks.get_mut(&id).unwrap();
         talk.last = today;
-        let changed = Conversation {
+        let changed = with!(Conversation::new(id, Client::Cli),
             created_at: time(talk.created_at),
             updated_at: time(now.max(talk.created_at)),
             status,
-            ..Conversation::new(id, Client::Cli)
-        };
+        );
         self.records.push(changed.into());
     }
 
@@ -248,7 +246,7 @@ impl Agent {
         let at = day * DAY_MS + self.up_to(DAY_MS);
         let is_answer = role == Role::Assistant;
         let mut any = |bound| is_answer.then(|| self.rng.below(bound) as u32);
-        let message = ConversationMessage {
+        let message = with!(ConversationMessage::new(talk, role, format!("message {} of {at}", self.next)),
             timestamp: time(at),
             model_used: any(3).map(|n| format!("model-{n}")),
             config_used: any(2).map(|n| format!("config-{n}")),
@@ -258,12 +256,8 @@ impl Agent {
             context_utilization: any(9).map(|n| f64::from(n) / 8.0),
             compression_applied: any(9).map(|n| n == 0),
             error: is_error.then(|| "the model did not answer".into()),
-            ..ConversationMessage::new(talk, role, format!("message {} of {at}", self.next))
-        };
-        let message = ConversationMessage {
-            id: Uuid::from_u128(self.id()),
-            ..message
-        };
+        );
+        let message = with!(message, id: Uuid::from_u128(self.id()));
         self.known.count(&message, day);
         self.records.push(message.into());
     }
@@ -307,13 +301,9 @@ impl Agent {
 
     /// The log gives the ids, one after the other.
     fn event(&mut self, parent_id: Option<i64>, root: i64) -> i64 {
-        let event = Event {
-            id: 0,
-            parent_id,
-            event_type: "turn.started".into(),
+        let event = with!(Event::new(parent_id, "turn.started".into()),
             created_at: self.now(),
-            payload: None,
-        };
+        );
         self.records.push(event.into());
         self.known.trees.entry(root).or_default().push(self.today);
         self.next_event += 1;
@@ -348,13 +338,9 @@ impl Agent {
     }
 
     fn chat(&mut self) {
-        let entry = HistoryEntry {
-            id: 0,
-            chat_id: self.up_to(3),
-            role: Role::User,
+        let entry = with!(HistoryEntry::new(self.up_to(3), Role::User, "how are you?".into()),
             created_at: self.now(),
-            text: "how are you?".into(),
-        };
+        );
         self.records.push(entry.into());
         self.known.one_more(Kind::History, self.today);
     }
