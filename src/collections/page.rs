@@ -210,7 +210,7 @@ pub(super) fn page_of<T>(
         Ok(page.items.len())
     };
     let (mut limit, mut len) = (walk.limit, 0);
-    let (mut part_walk, mut ahead) = (walk, ReadAhead::default());
+    let (mut part_walk, mut ahead) = (walk, ReadAhead::new());
     'all: loop {
         // One extra item shows whether there is another page.
         part_walk.limit = (limit - len).saturating_add(1);
@@ -341,7 +341,7 @@ fn with_past<T>(
         let rows = table.rows_with_history();
         Ok(rows.filter_map(|row| Some(table.row(row)?.key())).collect())
     })?;
-    let (mut found, mut ahead) = (Vec::new(), ReadAhead::default());
+    let (mut found, mut ahead) = (Vec::new(), ReadAhead::new());
     let mut left = left.as_slice();
     while !left.is_empty() {
         let (some, count) = inner.with_snapshot_ahead(&mut ahead, |view| {

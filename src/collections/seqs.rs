@@ -15,7 +15,7 @@ pub(crate) fn with_seqs<T: TypedRecord>(
     seqs: &[u64],
     mut take: impl FnMut(u64, i64, T),
 ) -> Result<()> {
-    let (mut left, mut ahead) = (seqs, ReadAhead::default());
+    let (mut left, mut ahead) = (seqs, ReadAhead::new());
     while !left.is_empty() {
         let (found, count) = inner.with_snapshot_ahead(&mut ahead, |view| {
             let table = view.table(T::KIND);

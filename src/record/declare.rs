@@ -596,7 +596,16 @@ macro_rules! record {
         /// Setters of optional fields.
         impl $record { $($done)* }
     };
+    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$class:ident, later $($flags:tt)*] $field:ident: $type:ty, $($rest:tt)*) => {
+        record! { @setters $record $done $($rest)* }
+    };
     (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$class:ident, derived $($flags:tt)*] $field:ident: $type:ty, $($rest:tt)*) => {
+        record! { @setters $record $done $($rest)* }
+    };
+    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$class:ident, default, derived] $field:ident: $type:ty, $($rest:tt)*) => {
+        record! { @setters $record $done $($rest)* }
+    };
+    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$class:ident, default, later] $field:ident: $type:ty, $($rest:tt)*) => {
         record! { @setters $record $done $($rest)* }
     };
     (@setters $record:ident {$($done:tt)*} $(#[doc = $doc:literal])* [$($flags:tt)*] $field:ident $(as $name:literal)?: Option<String> $(= $default:literal)?, $($rest:tt)*) => {

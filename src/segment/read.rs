@@ -27,8 +27,6 @@ pub(crate) struct Window {
     /// Number of valid bytes in `room`.
     filled: usize,
     room: Vec<u8>,
-    /// The segment and the byte range to read at once.
-    expected: Option<(u32, u64, u64)>,
 }
 
 impl Window {
@@ -53,11 +51,6 @@ impl Window {
         Ok(())
     }
 
-    /// Announces the byte range of a segment that will be requested next.
-    pub(crate) fn expect(&mut self, segment: u32, start: u64, end: u64) {
-        self.expected = Some((segment, start, end));
-    }
-
     /// The bytes from `offset` up to the next LF or the end of the file, at most `line_bytes_max`.
     pub(crate) fn line(&mut self, offset: u64, line_bytes_max: usize) -> io::Result<&[u8]> {
         let range = match self.find(offset) {
@@ -65,29 +58,6 @@ impl Window {
             None => self.read_line(offset, line_bytes_max)?,
         };
         Ok(&self.room[range])
-    }
-
-    /// The range in [`bytes`](Self::bytes) of a line, if the whole line is in memory.
-    pub(crate) fn held(
-        &self,
-        segment: u32,
-        identity: u64,
-        offset: u64,
-    ) -> Option<std::ops::Range<usize>> {
-        let (at, of, _) = self.of.as_ref()?;
-        let is_of_it = (*at, *of) == (segment, identity);
-        self.find(offset).filter(|_| is_of_it)
-    }
-
-    /// The bytes of the last read.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.room[..self.filled]
-    }
-
-    /// The segment of the last read, its identity, and the offset at which the read started.
-    pub(crate) fn place(&self) -> Option<(u32, u64, u64)> {
-        let (segment, identity, _) = self.of.as_ref().filter(|_| self.filled > 0)?;
-        Some((*segment, *identity, self.start))
     }
 
     /// Finds a whole line in memory.
@@ -104,26 +74,20 @@ impl Window {
         line_bytes_max: usize,
     ) -> io::Result<std::ops::Range<usize>> {
         let end = self.start + self.filled as u64;
-        let segment = self.of.as_ref().map(|(segment, ..)| *segment);
-        let expected = self
-            .expected
-            .filter(|(of, start, end)| Some(*of) == segment && (*start..*end).contains(&offset));
         let twice = (self.filled * 2).clamp(FIRST_READ_BYTES, Window::READ_BYTES_MAX);
-        let (from, wanted) = if let Some((_, start, end)) = expected {
-            self.expected = None;
-            (start, ((end - start) as usize).min(Window::READ_BYTES_MAX))
-        } else if self.filled > 0 && offset < self.start && self.start - offset <= NEAR_BYTES {
-            // Reading backwards: read up to the start of the last read.
-            let from = self
-                .start
-                .saturating_sub(twice.max(NEAR_BYTES as usize / 2) as u64);
-            let from = from.min(offset);
-            (from, (self.start - from) as usize)
-        } else if self.filled > 0 && offset >= self.start && offset < end + NEAR_BYTES {
-            (offset, twice)
-        } else {
-            (offset, FIRST_READ_BYTES)
-        };
+        let (from, wanted) =
+            if self.filled > 0 && offset < self.start && self.start - offset <= NEAR_BYTES {
+                // Reading backwards: read up to the start of the last read.
+                let from = self
+                    .start
+                    .saturating_sub(twice.max(NEAR_BYTES as usize / 2) as u64);
+                let from = from.min(offset);
+                (from, (self.start - from) as usize)
+            } else if self.filled > 0 && offset >= self.start && offset < end + NEAR_BYTES {
+                (offset, twice)
+            } else {
+                (offset, FIRST_READ_BYTES)
+            };
         self.read(from, wanted)?;
         if let Some(range) = self.find(offset) {
             return Ok(range);

@@ -230,15 +230,23 @@ impl Mirror {
             Kind::Conversations => self.any_conversation(rng).into(),
             Kind::Messages if self.conversations.is_empty() => self.any_conversation(rng).into(),
             Kind::Messages => self.any_message(rng).into(),
-            Kind::Events => with!(Event::new(one_of(rng, &self.events).map(|event| event.id), (*rng.pick(&["a.b", "worker.spawned", "A-1.b_2.c", "x.started"]))
-                    .into()),
+            Kind::Events => with!(
+                Event::new(
+                    one_of(rng, &self.events).map(|event| event.id),
+                    *rng.pick(&["a.b", "worker.spawned", "A-1.b_2.c", "x.started"]),
+                ),
                 id: new_id(rng, &self.events),
                 created_at: at(rng),
                 payload: some(rng, payload),
             )
             .into(),
             Kind::Inbox => self.any_task(rng),
-            Kind::History => with!(HistoryEntry::new(*rng.pick(&[i64::MIN, -1, 0, 1, i64::MAX]), *rng.pick(Role::ALL), text(rng)),
+            Kind::History => with!(
+                HistoryEntry::new(
+                    *rng.pick(&[i64::MIN, -1, 0, 1, i64::MAX]),
+                    *rng.pick(Role::ALL),
+                    text(rng),
+                ),
                 id: new_id(rng, &self.history),
                 created_at: at(rng),
             )
@@ -343,7 +351,8 @@ impl Mirror {
             let at = at(rng);
             timestamp(rng, at)
         };
-        with!(Conversation::new(known.map_or_else(|| uuid(rng), |(_, known)| known.id), *rng.pick(Client::ALL)),
+        let id = known.map_or_else(|| uuid(rng), |(_, known)| known.id);
+        with!(Conversation::new(id, *rng.pick(Client::ALL)),
             workspace: some(rng, name),
             project: some(rng, name),
             user_id: some(rng, name),

@@ -347,7 +347,8 @@ fn what_the_log_rejects_is_counted_and_told() {
     let (options, told) = hearing(store.capture_options());
     let capture = options.start().unwrap();
     let conversation = Conversation::new(Uuid::new_v4(), Client::Api);
-    let first = with!(ConversationMessage::new(conversation.id, Role::User, "first"), sequence: Some(1));
+    let first =
+        with!(ConversationMessage::new(conversation.id, Role::User, "first"), sequence: Some(1));
     let second = with!(ConversationMessage::new(conversation.id, Role::User, "second"),
         sequence: Some(1),
     );
@@ -613,7 +614,8 @@ fn a_response_is_filled_from_its_metadata() {
     // The same by the store's own call.
     let id = store.capture_response(conversation_id, "2", &metadata);
     let again = store.get_message(id.unwrap()).unwrap().unwrap();
-    let expected = with!(message, id: again.id, timestamp: again.timestamp.clone(), sequence: Some(3));
+    let expected =
+        with!(message, id: again.id, timestamp: again.timestamp.clone(), sequence: Some(3));
     assert_eq!(again, expected);
 }
 

@@ -322,7 +322,12 @@ fn an_answer_without_an_error_clears_the_status() {
     let talk = conversation(1, 0);
     let id = talk.id;
     one.record(talk).unwrap();
-    let answer = |nth, error: Option<&str>| with!(message(id, nth, None), error: error.map(str::to_owned), role: Role::Assistant);
+    let answer = |nth, error: Option<&str>| {
+        with!(message(id, nth, None),
+            error: error.map(str::to_owned),
+            role: Role::Assistant,
+        )
+    };
     let check = |status, error: Option<&str>| {
         for store in [&one, &two, &in_memory(&memory, Durability::Process)] {
             let (found, _) = store.get_conversation(id).unwrap().unwrap();
@@ -567,10 +572,7 @@ fn what_cannot_be_is_refused_by_name_and_nothing_is_written() {
     let plain = || message(of, 1, None);
     let deep = || Some("[".repeat(64) + &"]".repeat(64));
     let cases: Vec<(ConversationMessage, [&str; 2])> = vec![
-        (
-            with!(plain(), tokens_in: Some(-1)),
-            ["tokens_in", "-1"],
-        ),
+        (with!(plain(), tokens_in: Some(-1)), ["tokens_in", "-1"]),
         (
             with!(plain(), tokens_out: Some(i64::MIN)),
             ["tokens_out", "-9223372036854775808"],
@@ -591,18 +593,12 @@ fn what_cannot_be_is_refused_by_name_and_nothing_is_written() {
             with!(plain(), tokens_out: Some(3), tokens_reasoning: Some(4)),
             ["tokens_out is 3", "tokens_out includes it"],
         ),
-        (
-            with!(plain(), latency_ms: Some(-7)),
-            ["latency_ms", "-7"],
-        ),
+        (with!(plain(), latency_ms: Some(-7)), ["latency_ms", "-7"]),
         (
             with!(plain(), handoff_steps: Some(-1)),
             ["handoff_steps", "-1"],
         ),
-        (
-            with!(plain(), sequence: Some(-1)),
-            ["sequence", "-1"],
-        ),
+        (with!(plain(), sequence: Some(-1)), ["sequence", "-1"]),
         (
             with!(plain(), context_utilization: Some(1.5)),
             ["context_utilization", "1.5"],
@@ -619,34 +615,16 @@ fn what_cannot_be_is_refused_by_name_and_nothing_is_written() {
             with!(plain(), context_utilization: Some(f64::INFINITY)),
             ["context_utilization", "inf"],
         ),
-        (
-            with!(plain(), model_used: long()),
-            ["model_used", "1025"],
-        ),
-        (
-            with!(plain(), config_used: long()),
-            ["config_used", "1025"],
-        ),
+        (with!(plain(), model_used: long()), ["model_used", "1025"]),
+        (with!(plain(), config_used: long()), ["config_used", "1025"]),
         (
             with!(plain(), orchestration_mode: long()),
             ["orchestration_mode", "1025"],
         ),
-        (
-            with!(plain(), task_type: long()),
-            ["task_type", "1025"],
-        ),
-        (
-            with!(plain(), error_type: long()),
-            ["error_type", "1025"],
-        ),
-        (
-            with!(plain(), tool_name: long()),
-            ["tool_name", "1025"],
-        ),
-        (
-            with!(plain(), tool_args: deep()),
-            ["tool_args", "64"],
-        ),
+        (with!(plain(), task_type: long()), ["task_type", "1025"]),
+        (with!(plain(), error_type: long()), ["error_type", "1025"]),
+        (with!(plain(), tool_name: long()), ["tool_name", "1025"]),
+        (with!(plain(), tool_args: deep()), ["tool_args", "64"]),
         (
             with!(plain(), inference_metadata: deep()),
             ["inference_metadata", "64"],
@@ -699,7 +677,8 @@ fn what_cannot_be_is_refused_by_name_and_nothing_is_written() {
     assert_eq!(verify(&memory).unwrap().good_lines, 1);
     assert_eq!(store.messages(of, &ALL).unwrap().items, []);
     let mut rng = Rng(1);
-    let longest = with!(plain(), model_used: Some("n".repeat(1024)), tool_name: Some(name(&mut rng)));
+    let longest =
+        with!(plain(), model_used: Some("n".repeat(1024)), tool_name: Some(name(&mut rng)));
     store.record(longest).unwrap();
 }
 
@@ -715,10 +694,7 @@ fn metadata_fills_a_message_and_is_kept_whole() {
     let answer = message(Uuid::from_u128(1), 1, None).with_metadata(&metadata);
     store.record(answer.clone()).unwrap();
     let found = store.get_message(answer.id).unwrap().unwrap();
-    assert_eq!(
-        found,
-        with!(answer, sequence: Some(1))
-    );
+    assert_eq!(found, with!(answer, sequence: Some(1)));
     assert_eq!(
         (found.tokens_in, found.tokens_out, found.latency_ms),
         (Some(40), Some(10), Some(850))

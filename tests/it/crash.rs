@@ -58,13 +58,15 @@ pub fn fact(writer: u64, number: u64) -> Record {
             outcome.ended_at = Validity::at(at + (number / SORTS % 2) as i64 * DAY_MS);
             outcome.into()
         }
-        4 => Record::Event(with!(Event::new(None, "agent.worked".into()),
+        4 => Record::Event(with!(Event::new(None, "agent.worked"),
             created_at: at,
             payload: Some(format!("[{writer},{number},\"{text}\"]")),
         )),
-        5 => Record::History(with!(HistoryEntry::new(writer as i64, Role::User, format!("{number} {text}")),
-            created_at: at,
-        )),
+        5 => Record::History(
+            with!(HistoryEntry::new(writer as i64, Role::User, format!("{number} {text}")),
+                created_at: at,
+            ),
+        ),
         6 => Record::Proposal(CodeEditProposal {
             request_id: Uuid::from_u128(id(writer, number)),
             created_at: Validity::at(at),

@@ -611,12 +611,14 @@ fn entangled() -> Memory {
     let memory = Memory::new();
     let store = open_in(&memory);
     let time = |days: i64| Timestamp::from_ms(DAY_1 + days * DAY_MS).unwrap();
-    let talk = |id, day, user: Option<&str>| with!(Conversation::new(Uuid::from_u128(id), Client::Web),
-        user_id: user.map(str::to_owned),
-        project: Some("of a pear".into()),
-        created_at: time(0),
-        updated_at: time(day),
-    );
+    let talk = |id, day, user: Option<&str>| {
+        with!(Conversation::new(Uuid::from_u128(id), Client::Web),
+            user_id: user.map(str::to_owned),
+            project: Some("of a pear".into()),
+            created_at: time(0),
+            updated_at: time(day),
+        )
+    };
     let said = |thread: Option<u128>, day: i64| {
         let mut said = turn(7, &format!("pear on day {day}"), DAY_1 + day * DAY_MS);
         said.thread_id = thread.map(Uuid::from_u128);
@@ -722,7 +724,9 @@ fn record_with_agent(store: &Store) {
     let main = Uuid::from_u128(1_000);
     let sub = |records: Vec<Record>| {
         records.into_iter().map(move |record| match record {
-            Record::Conversation(talk) => Record::Conversation(with!(talk, user_id: None, session_id: Some(main.to_string()))),
+            Record::Conversation(talk) => {
+                Record::Conversation(with!(talk, user_id: None, session_id: Some(main.to_string())))
+            }
             // Its turns are of the session's thread, too.
             Record::Turn(said) => ConversationTurn {
                 thread_id: Some(main),

@@ -306,7 +306,7 @@ fn rollups(id: u128, change: impl FnOnce(&mut Rollup)) -> Vec<Record> {
 }
 
 fn event(id: u128) -> Event {
-    with!(Event::new(None, "a.b".into()),
+    with!(Event::new(None, "a.b"),
         id: id as i64,
         created_at: DAY_1,
     )
@@ -458,16 +458,10 @@ pub fn fields() -> Vec<Field> {
             messages(id, |one| one.inference_metadata = Some(text.into()))
         }),
         name("event_type", |id, text| {
-            vec![
-                with!(event(id), event_type: text.into())
-                .into(),
-            ]
+            vec![with!(event(id), event_type: text.into()).into()]
         }),
         payload("payload", |id, text| {
-            vec![
-                with!(event(id), payload: Some(text.into()))
-                .into(),
-            ]
+            vec![with!(event(id), payload: Some(text.into())).into()]
         }),
         payload("payload", |id, text| vec![task(id, Some(text.into()))]),
         name("error", |id, text| {
@@ -487,10 +481,12 @@ pub fn fields() -> Vec<Field> {
             ]
         }),
         name("text", |id, text| {
-            vec![Record::History(with!(HistoryEntry::new(7, Role::User, text.into()),
-                id: id as i64,
-                created_at: DAY_1,
-            ))]
+            vec![Record::History(
+                with!(HistoryEntry::new(7, Role::User, text),
+                    id: id as i64,
+                    created_at: DAY_1,
+                ),
+            )]
         }),
         name("id", |id, text| thoughts(id, |one| one.id = text.into())),
         name("task_id", |id, text| {

@@ -658,7 +658,11 @@ fn steps_that_can_not_be_are_refused_and_nothing_written() {
 #[test]
 fn given_ids_are_kept_and_taken_once() {
     let (memory, store) = memory_store();
-    let task = |id: i64, update_id: i64| with!(InboxTask::new(update_id, None), id, created_at: DAY_1 + id % 100 * DAY_MS);
+    let task = |id: i64, update_id: i64| {
+        InboxTask::new(update_id, None)
+            .id(id)
+            .created_at(DAY_1 + id % 100 * DAY_MS)
+    };
     for (id, update_id) in [(7, 70), (3, 30)] {
         let ack = store.record(task(id, update_id)).unwrap();
         assert_eq!((ack.status, ack.assigned), (AckStatus::Added, Some(id)));

@@ -123,10 +123,12 @@ fn other_kinds() -> Vec<Record> {
         status: ConversationStatus::Completed,
         updated_at: "2025-12-27T12:41:00+02:00".parse().unwrap(),
     );
-    let event = |parent_id, event_type: &str, created_at, payload: Option<&str>| with!(Event::new(parent_id, event_type),
-        created_at,
-        payload: payload.map(Into::into),
-    );
+    let event = |parent_id, event_type: &str, created_at, payload: Option<&str>| {
+        with!(Event::new(parent_id, event_type),
+            created_at,
+            payload: payload.map(Into::into),
+        )
+    };
     let task = with!(InboxTask::of_message(7001, -42, "deploy", 1_766_831_999), created_at: at);
     let step = |status, at| InboxStep {
         id: 1,

@@ -844,7 +844,7 @@ fn a_writer_that_does_not_know_head_is_noticed() {
     let path = dir.path().join("log");
     let store = Store::open(&path).unwrap();
     record(&store, 1);
-    let event = || decklog::with!(decklog::Event::new(None, "a.b"), created_at: NOON);
+    let event = || with!(decklog::Event::new(None, "a.b"), created_at: NOON);
     store.record(event()).unwrap();
     // Twice: what was noticed once is known.
     for seq in [3, 5] {

@@ -50,10 +50,10 @@ fn record(number: u64, at: i64) -> Record {
         0 => turn(id, "a turn", at).into(),
         1 => request(id, "call", at).into(),
         2 => done(&request(id - 1, "call", at - 1)).into(),
-        3 => Record::Event(with!(Event::new(None, "agent.started".into()),
+        3 => Record::Event(with!(Event::new(None, "agent.started"),
             created_at: at,
         )),
-        _ => Record::History(with!(HistoryEntry::new(7, Role::User, "an entry".into()),
+        _ => Record::History(with!(HistoryEntry::new(7, Role::User, "an entry"),
             created_at: at,
         )),
     }

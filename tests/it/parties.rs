@@ -70,11 +70,13 @@ pub fn records(writer: u64, number: u64) -> Vec<Record> {
                 updated_at: stamp(number | 1),
             );
             // On two days of the same half.
-            let messages = [number & !1, number | 1].map(|on| with!(ConversationMessage::new(id, Role::User, format!("message {on}")),
-                id: Uuid::from_u64_pair(writer, 1 << 40 | number << 1 | on & 1),
-                timestamp: stamp(on),
-                sequence: Some((on & 1).cast_signed() + 1),
-            ));
+            let messages = [number & !1, number | 1].map(|on| {
+                with!(ConversationMessage::new(id, Role::User, format!("message {on}")),
+                    id: Uuid::from_u64_pair(writer, 1 << 40 | number << 1 | on & 1),
+                    timestamp: stamp(on),
+                    sequence: Some((on & 1).cast_signed() + 1),
+                )
+            });
             let [first, second] = messages;
             vec![talk.into(), first.into(), second.into()]
         }

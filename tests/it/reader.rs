@@ -47,10 +47,8 @@ fn nth_record(writer: u64, number: u64, each: u64) -> Record {
             ..turn(u128::from(writer) << 64 | u128::from(number), "said", at)
         }
         .into(),
-        1 => with!(HistoryEntry::new(writer as i64, Role::User, "said"), created_at: at)
-        .into(),
-        _ => with!(Event::new(None, "a.b"), created_at: at)
-        .into(),
+        1 => with!(HistoryEntry::new(writer as i64, Role::User, "said"), created_at: at).into(),
+        _ => with!(Event::new(None, "a.b"), created_at: at).into(),
     }
 }
 

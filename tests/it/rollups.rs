@@ -68,7 +68,7 @@ fn message(rng: &mut Rng, conversation_id: Uuid) -> ConversationMessage {
         error,
     );
     let half = |of: Option<i64>| of.filter(|n| n % 3 > 0).map(|n| n / 2);
-    with!(message,
+    with!(message.clone(),
         tokens_cache_write: half(message.tokens_in),
         tokens_cache_read: half(message.tokens_in),
         tokens_reasoning: half(message.tokens_out),

@@ -430,7 +430,8 @@ fn a_proof_holds_for_its_line_and_for_no_other() {
     let memory = Memory::new();
     let store = in_memory(&memory, Durability::Process);
     let wanted = 1000u64;
-    let events = (0..wanted).map(|nth| with!(Event::new(None, "agent.started"), created_at: DAY_1 + nth.cast_signed()));
+    let events = (0..wanted)
+        .map(|nth| with!(Event::new(None, "agent.started"), created_at: DAY_1 + nth.cast_signed()));
     for ack in store.record_batch(events.map(Record::from)).unwrap() {
         ack.unwrap();
     }

@@ -525,10 +525,12 @@ fn metadata_keep_metrics_and_names_alone_where_contents_are_not_kept() {
     let mut settings = plain_users();
     settings.privacy.store_content = false;
     let store = Store::options().settings(settings).open(&path).unwrap();
-    let said = |n: u128, metadata: &str| with!(ConversationMessage::new(Uuid::from_u128(1), Role::Assistant, "a quince"),
-        id: Uuid::from_u128(n),
-        inference_metadata: Some(metadata.to_owned()),
-    );
+    let said = |n: u128, metadata: &str| {
+        with!(ConversationMessage::new(Uuid::from_u128(1), Role::Assistant, "a quince"),
+            id: Uuid::from_u128(n),
+            inference_metadata: Some(metadata.to_owned()),
+        )
+    };
     store
         .record(Conversation::new(Uuid::from_u128(1), Client::Cli))
         .unwrap();

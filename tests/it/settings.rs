@@ -110,8 +110,7 @@ fn no_way_in_leads_past_the_gate() {
         Conversation::new(talk, Client::Api).into(),
         message.into(),
         HistoryEntry::new(7, Role::User, said("a chat")).into(),
-        with!(Event::new(None, event_type::AGENT_STARTED), payload: Some(json("payload")))
-        .into(),
+        with!(Event::new(None, event_type::AGENT_STARTED), payload: Some(json("payload"))).into(),
     ];
     for answer in store.record_batch(batch).unwrap() {
         answer.unwrap();
@@ -327,9 +326,11 @@ fn the_first_call_after_a_change_obeys_it_whichever_way_it_goes() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let other = Store::options().settings(raw()).open(&path).unwrap();
-    let told = |id: u128| with!(ConversationMessage::new(Uuid::from_u128(1), Role::User, "said in full"),
-        id: Uuid::from_u128(id),
-    );
+    let told = |id: u128| {
+        with!(ConversationMessage::new(Uuid::from_u128(1), Role::User, "said in full"),
+            id: Uuid::from_u128(id),
+        )
+    };
     other
         .record(Conversation::new(Uuid::from_u128(1), Client::Api))
         .unwrap();
@@ -411,11 +412,9 @@ fn the_same_again_after_a_change_is_the_same() {
         turn(1, PLANTED, DAY_1).into(),
         request(2, "c", DAY_1).into(),
         outcome.into(),
-        with!(Conversation::new(talk, Client::Api), project: Some(PLANTED.into()))
-        .into(),
+        with!(Conversation::new(talk, Client::Api), project: Some(PLANTED.into())).into(),
         ConversationMessage::new(talk, Role::User, PLANTED).into(),
-        with!(HistoryEntry::new(7, Role::User, PLANTED), id: 1)
-        .into(),
+        with!(HistoryEntry::new(7, Role::User, PLANTED), id: 1).into(),
         with!(Event::new(None, event_type::AGENT_STARTED),
             id: 1,
             payload: Some(format!("{PLANTED}!")),
@@ -457,8 +456,7 @@ fn the_same_again_after_settings_were_relaxed_is_no_conflict() {
     let facts: Vec<Record> = vec![
         outcome.clone().into(),
         message.clone().into(),
-        with!(HistoryEntry::new(7, Role::User, &*secret), id: 1)
-        .into(),
+        with!(HistoryEntry::new(7, Role::User, &*secret), id: 1).into(),
         with!(Event::new(None, event_type::AGENT_STARTED),
             id: 1,
             payload: Some(secret.clone()),
@@ -526,7 +524,7 @@ fn a_user_is_found_by_either_form_of_the_id() {
         options.user_id_key(dir.path().join("key"))
     };
     let store = open().open(dir.path().join("log")).unwrap();
-    let talk = |id, user: &str| with!(Conversation::new(Uuid::from_u128(id), Client::Api), user_id: Some(user.into()));
+    let talk = |id, user: &str| Conversation::new(Uuid::from_u128(id), Client::Api).user_id(user);
     let of = |user: &str| {
         let query = ConversationQuery {
             user_id: Some(user.into()),

@@ -52,7 +52,8 @@ fn no_append_waits_for_a_read_of_a_file() {
     let spy = Spy::new(Memory::new());
     let store = still().storage(Arc::new(spy.clone())).open("").unwrap();
     let id = Uuid::from_u128(7);
-    let conversation = with!(Conversation::new(id, Client::Cli), workspace: Some("/home/me/app".to_owned()));
+    let conversation =
+        with!(Conversation::new(id, Client::Cli), workspace: Some("/home/me/app".to_owned()));
     store.record(conversation).unwrap();
     let message = with!(ConversationMessage::new(id, Role::Assistant, "2"),
         model_used: Some("small-1".to_owned()),

@@ -299,7 +299,7 @@ impl Life {
                     self.next_event += 1;
                     self.events.push(id);
                     records.push(
-                        with!(Event::new(parent, "agent.started".into()),
+                        with!(Event::new(parent, "agent.started"),
                             id,
                             created_at: time,
                         )
@@ -530,11 +530,13 @@ fn retention_removes_what_is_over_and_no_more() {
 fn a_conversation_whose_last_answer_did_not_fail_is_kept_as_any_other() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(&dir.path().join("log"), 3_000);
-    let said = |talk: Uuid, id: u128, error: Option<&str>| with!(ConversationMessage::new(talk, Role::Assistant, "an answer"),
-        id: Uuid::from_u128(id),
-        timestamp: at(DAY_1),
-        error: error.map(str::to_owned),
-    );
+    let said = |talk: Uuid, id: u128, error: Option<&str>| {
+        with!(ConversationMessage::new(talk, Role::Assistant, "an answer"),
+            id: Uuid::from_u128(id),
+            timestamp: at(DAY_1),
+            error: error.map(str::to_owned),
+        )
+    };
     let [went_on, failed] = [1, 2].map(Uuid::from_u128);
     for id in [went_on, failed] {
         let talk = with!(Conversation::new(id, Client::Cli),

@@ -87,7 +87,7 @@ pub(super) fn check(
         from: Position::FIRST,
         seen: 0,
     });
-    let (go_on, mut ahead) = (RefCell::new(go_on), ReadAhead::default());
+    let (go_on, mut ahead) = (RefCell::new(go_on), ReadAhead::new());
     loop {
         let part = inner.with_snapshot_ahead(&mut ahead, |view| {
             let (mut checking, mut go_on) = (checking.borrow_mut(), go_on.borrow_mut());

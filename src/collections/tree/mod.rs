@@ -179,7 +179,7 @@ fn gather(inner: &Inner, root: i64, allowed: &mut Allowance) -> Result<Option<Ve
     let Some(seqs) = seqs_of_tree(inner, root)? else {
         return Ok(None);
     };
-    let (mut events, mut ahead) = (Vec::new(), ReadAhead::default());
+    let (mut events, mut ahead) = (Vec::new(), ReadAhead::new());
     let mut left = seqs.as_slice();
     while !left.is_empty() {
         let read = inner.with_snapshot_ahead(&mut ahead, |view| {

@@ -5,33 +5,49 @@
 //! expected next, and the closure is called again.
 
 use std::cell::Cell;
+use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::error::Result;
 use crate::index::{Extent, Loc};
 use crate::line::LINE_BYTES_MAX;
-use crate::segment::{SegmentName, Window};
-use crate::storage::io_error;
+use crate::segment::SegmentName;
+use crate::storage::{StorageFile, io_error, read_full};
 use crate::store::Inner;
 use crate::store::view::state::{Segment, State};
 
 /// Maximum number of bytes to read ahead at a time.
 const READ_BYTES_MAX: usize = 256 << 10;
+/// Maximum number of bytes to read at a time if lines are read one after the other.
+const READ_BYTES_STEP: usize = 64 << 10;
 /// Maximum number of bytes kept from earlier calls.
 const KEPT_BYTES_MAX: usize = 512 << 10;
+/// Maximum size of a buffer that a thread keeps for its next read.
+const SPARE_BYTES_MAX: usize = 64 << 10;
+/// Length of a read if nothing is known of the lines. A call and its outcome mostly fit.
+const FIRST_READ_BYTES: usize = 2 << 10;
+/// Lines that are this near to the last read are read together with the bytes between.
+const NEAR_BYTES: u64 = 16 << 10;
+
+type Buffers = (Vec<u8>, Vec<Chunk>, Vec<Extent>, Vec<Run>);
 
 thread_local! {
-    /// Empty vectors of this thread's last read, reused by the next: a read by key allocates none.
-    static SPARE: Cell<(Vec<Extent>, Vec<Run>)> = const { Cell::new((Vec::new(), Vec::new())) };
+    /// The buffers of this thread's last read, reused by the next: a read by key allocates none.
+    static SPARE: Cell<Buffers> =
+        const { Cell::new((Vec::new(), Vec::new(), Vec::new(), Vec::new())) };
 }
 
 /// Lines that were read, and lines to read.
 #[derive(Debug, Default)]
 pub(crate) struct ReadAhead {
-    /// The bytes read last.
-    window: Window,
-    /// The bytes read before.
-    kept: Vec<Chunk>,
+    /// The bytes of all chunks, and unused space after them.
+    bytes: Vec<u8>,
+    /// Length of the used part of `bytes`.
+    filled: usize,
+    chunks: Vec<Chunk>,
+    /// Index of the chunk in which the last line was found. The next one mostly follows.
+    last_found: Cell<usize>,
     /// The positions of lines expected to be requested next.
     pub(super) expected: Vec<Extent>,
     /// The lines to read: the requested one, then expected ones.
@@ -43,8 +59,10 @@ pub(crate) struct ReadAhead {
 struct Chunk {
     segment: u32,
     identity: u64,
+    /// The offset in the segment.
     start: u64,
-    bytes: Vec<u8>,
+    /// The position in [`ReadAhead::bytes`].
+    range: Range<usize>,
     /// Whether the bytes are one line without LF: the file ends there, or the line is too long.
     is_cut: bool,
 }
@@ -59,72 +77,52 @@ struct Run {
     extent: Extent,
 }
 
-/// The position of a line that was read.
-pub(super) struct Place {
-    /// The index in `kept`; `None` for the window.
-    kept: Option<usize>,
-    range: Range<usize>,
-}
-
 impl ReadAhead {
-    /// An empty `ReadAhead` with recycled capacity.
-    pub(super) fn recycled() -> ReadAhead {
-        let (expected, missing) = SPARE.take();
-        ReadAhead {
-            expected,
-            missing,
-            ..ReadAhead::default()
-        }
-    }
-
-    /// Keeps the capacity for the next read of this thread.
-    pub(super) fn recycle(mut self) {
-        self.expected.clear();
-        self.missing.clear();
-        SPARE.set((self.expected, self.missing));
+    /// An empty `ReadAhead` that reuses the buffers of this thread's last one.
+    pub(crate) fn new() -> ReadAhead {
+        let spare = SPARE.try_with(Cell::take).unwrap_or_default();
+        let mut ahead = ReadAhead::default();
+        (ahead.bytes, ahead.chunks, ahead.expected, ahead.missing) = spare;
+        ahead
     }
 
     /// Discards everything that was read.
     pub(super) fn clear(&mut self) {
-        *self = ReadAhead::default();
+        self.chunks.clear();
+        self.filled = 0;
     }
 
     /// Discards what was read for earlier calls, if it exceeds the limit.
     pub(super) fn trim(&mut self) {
-        let kept: usize = self.kept.iter().map(|kept| kept.bytes.len()).sum();
-        if kept + self.window.bytes().len() > KEPT_BYTES_MAX {
+        if self.filled > KEPT_BYTES_MAX {
             self.clear();
         }
     }
 
-    /// The line at a location, if it was read.
-    pub(super) fn find(&self, loc: Loc, identity: u64) -> Option<Place> {
-        let (segment, offset) = (loc.segment, u64::from(loc.offset));
-        if let Some(range) = self.window.held(segment, identity, offset) {
-            return Some(Place { kept: None, range });
-        }
-        self.kept.iter().enumerate().rev().find_map(|(nth, kept)| {
-            if (kept.segment, kept.identity) != (segment, identity) {
+    /// The position in [`bytes`](Self::line) of the line at a location, if it was read.
+    pub(super) fn find(&self, loc: Loc, identity: u64) -> Option<Range<usize>> {
+        let last = self.last_found.get();
+        let likely = [last, last + 1];
+        let others = (0..self.chunks.len()).rev();
+        likely.into_iter().chain(others).find_map(|nth| {
+            let chunk = self.chunks.get(nth)?;
+            if (chunk.segment, chunk.identity) != (loc.segment, identity) {
                 return None;
             }
-            let start = usize::try_from(offset.checked_sub(kept.start)?).ok()?;
-            let rest = kept.bytes.get(start..)?;
+            let start = usize::try_from(u64::from(loc.offset).checked_sub(chunk.start)?).ok()?;
+            let rest = self.bytes.get(chunk.range.clone())?.get(start..)?;
             let len = match memchr::memchr(b'\n', rest) {
-                None if kept.is_cut && start == 0 => rest.len(),
+                None if chunk.is_cut && start == 0 => rest.len(),
                 lf => lf?,
             };
-            let range = start..start + len;
-            let kept = Some(nth);
-            Some(Place { kept, range })
+            self.last_found.set(nth);
+            let start = chunk.range.start + start;
+            Some(start..start + len)
         })
     }
 
-    pub(super) fn line(&self, place: Place) -> &[u8] {
-        let bytes = match place.kept {
-            None => self.window.bytes(),
-            Some(nth) => self.kept.get(nth).map_or(&[][..], |kept| &kept.bytes),
-        };
-        bytes.get(place.range).unwrap_or_default()
+    pub(super) fn line(&self, place: Range<usize>) -> &[u8] {
+        self.bytes.get(place).unwrap_or_default()
     }
 
     /// Sets the lines to read: the one at this location, and those expected after it.
@@ -173,17 +171,89 @@ impl ReadAhead {
         self.missing.clear();
     }
 
-    /// Moves the window's bytes to `kept`, before the next read.
-    fn keep(&mut self) {
-        if let Some((segment, identity, start)) = self.window.place() {
-            self.kept.push(Chunk {
-                segment,
-                identity,
-                start,
-                bytes: self.window.bytes().to_vec(),
-                is_cut: false,
-            });
+    /// Reads the lines of a run. Returns how many bytes that took.
+    fn read(&mut self, file: &dyn StorageFile, run: &Run) -> io::Result<usize> {
+        let (from, mut wanted) = self.span(run);
+        let (start, before) = (self.filled, (run.offset - from) as usize);
+        loop {
+            let end = start + wanted;
+            if self.bytes.len() < end {
+                self.bytes.resize(end.max(READ_BYTES_STEP), 0);
+            }
+            let unread = &mut self.bytes[self.filled..end];
+            self.filled += read_full(file, unread, from + (self.filled - start) as u64)?;
+            let read = self.bytes.get(start + before..self.filled);
+            let read = read.unwrap_or_default();
+            let is_whole = memchr::memchr(b'\n', read).is_some();
+            if is_whole || self.filled < end || read.len() >= LINE_BYTES_MAX {
+                let line_end = self.filled.min(start + before + LINE_BYTES_MAX);
+                let line = line_end.min(start + before)..line_end;
+                self.push(run, from, start..self.filled, false);
+                if !is_whole {
+                    self.push(run, run.offset, line, true);
+                }
+                return Ok(self.filled - start);
+            }
+            wanted = (wanted * 4).clamp(FIRST_READ_BYTES, before + LINE_BYTES_MAX);
         }
+    }
+
+    fn push(&mut self, run: &Run, start: u64, range: Range<usize>, is_cut: bool) {
+        self.chunks.push(Chunk {
+            segment: run.segment,
+            identity: run.identity,
+            start,
+            range,
+            is_cut,
+        });
+    }
+
+    /// Which bytes of the file to read first for a run: their offset and their number.
+    fn span(&self, run: &Run) -> (u64, usize) {
+        let Extent { start, end, .. } = run.extent;
+        if start < end {
+            return (start.into(), (end - start) as usize);
+        }
+        let is_of_it =
+            |chunk: &&Chunk| (chunk.segment, chunk.identity) == (run.segment, run.identity);
+        let Some(last) = self.chunks.last().filter(is_of_it) else {
+            return (run.offset, FIRST_READ_BYTES);
+        };
+        // Reads that continue the last one grow.
+        let twice = (last.range.len() * 2).clamp(FIRST_READ_BYTES, READ_BYTES_STEP);
+        let end = last.start + last.range.len() as u64;
+        if run.offset >= last.start && run.offset < end + NEAR_BYTES {
+            (run.offset, twice)
+        } else if run.offset < last.start && last.start - run.offset <= NEAR_BYTES {
+            // Backwards: up to the start of the last read.
+            let from = last
+                .start
+                .saturating_sub(twice.max(NEAR_BYTES as usize / 2) as u64);
+            let from = from.min(run.offset);
+            (from, (last.start - from) as usize)
+        } else {
+            (run.offset, FIRST_READ_BYTES)
+        }
+    }
+}
+
+/// Keeps the buffers for the next read of this thread.
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        if !(1..=SPARE_BYTES_MAX).contains(&self.bytes.len()) {
+            return;
+        }
+        self.clear();
+        self.expected.clear();
+        self.missing.clear();
+        let spare = (
+            std::mem::take(&mut self.bytes),
+            std::mem::take(&mut self.chunks),
+            std::mem::take(&mut self.expected),
+            std::mem::take(&mut self.missing),
+        );
+        // A thread that ends keeps nothing.
+        let _ended = SPARE.try_with(|kept| kept.set(spare));
     }
 }
 
@@ -192,39 +262,21 @@ impl Inner {
     pub(super) fn read_missing(&self, ahead: &mut ReadAhead) -> Result<()> {
         let storage = &*self.storage;
         let mut read = 0;
+        let mut open: Option<((u32, u64), Arc<dyn StorageFile>)> = None;
         let mut missing = std::mem::take(&mut ahead.missing);
         for run in missing.drain(..) {
             // If lines are longer than expected, leave the others until they are requested.
             if read > READ_BYTES_MAX {
                 break;
             }
-            let Run {
-                segment,
-                name,
-                identity,
-                offset,
-                extent,
-            } = run;
-            ahead.keep();
-            ahead.window.turn_to(segment, identity, || {
-                self.files.get(storage, segment, name, identity)
-            })?;
-            let (start, end) = (u64::from(extent.start), u64::from(extent.end));
-            ahead.window.expect(segment, start, end);
-            let line = ahead.window.line(offset, LINE_BYTES_MAX);
-            let io = |e| io_error(storage, "read the segment", &name.path(), e);
-            let bytes = line.map_err(io)?.len();
-            read += ahead.window.bytes().len();
-            if ahead.window.held(segment, identity, offset).is_none() {
-                let bytes = ahead.window.line(offset, bytes).map_err(io)?.to_vec();
-                ahead.kept.push(Chunk {
-                    segment,
-                    identity,
-                    start: offset,
-                    bytes,
-                    is_cut: true,
-                });
-            }
+            let (segment, identity) = (run.segment, run.identity);
+            let file = match open.take() {
+                Some((of, file)) if of == (segment, identity) => file,
+                _ => self.files.get(storage, segment, run.name, identity)?,
+            };
+            let io = |e| io_error(storage, "read the segment", &run.name.path(), e);
+            read += ahead.read(&*file, &run).map_err(io)?;
+            open = Some(((segment, identity), file));
         }
         ahead.missing = missing;
         Ok(())

@@ -96,10 +96,7 @@ impl Inner {
     /// after each line that was not read ahead, since files are read while the state is not
     /// locked.
     pub(crate) fn with_snapshot<T>(&self, ask: impl Fn(&Snapshot<'_>) -> Result<T>) -> Result<T> {
-        let mut ahead = ReadAhead::recycled();
-        let answer = self.with_snapshot_ahead(&mut ahead, ask);
-        ahead.recycle();
-        answer
+        self.with_snapshot_ahead(&mut ReadAhead::new(), ask)
     }
 
     /// As [`with_snapshot`](Self::with_snapshot), for several calls that read adjacent lines.

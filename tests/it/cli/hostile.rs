@@ -543,10 +543,12 @@ fn a_record_is_refused_past_the_limit_and_kept_at_it() {
     let path = dir.path().join("log");
     let store = Store::open(&path).unwrap();
     let history = |id: i64, len: usize| {
-        Record::History(decklog::with!(HistoryEntry::new(1, decklog::Role::User, "x".repeat(len)),
-            id,
-            created_at: 1000,
-        ))
+        Record::History(
+            with!(decklog::HistoryEntry::new(1, decklog::Role::User, "x".repeat(len)),
+                id,
+                created_at: 1000,
+            ),
+        )
     };
     store.record(history(1, 0)).unwrap();
     let empty = std::fs::read(path.join("1970-01-01/history.0001.jsonl")).unwrap();

@@ -128,9 +128,8 @@ fn query_conversations_by_a_workspace_and_what_is_below_it() {
         (3, "/Users/kevintoles/POC-2"),
         (4, "/Users/kevintoles"),
     ] {
-        let conversation = with!(Conversation::new(Uuid::from_u128(id), Client::Vscode),
-            workspace: Some(workspace.to_owned()),
-        );
+        let conversation =
+            Conversation::new(Uuid::from_u128(id), Client::Vscode).workspace(workspace);
         faces.store().record(conversation).unwrap();
     }
     let query = "/conversations?workspace=/Users/kevintoles/POC&limit=20&offset=0";
@@ -789,7 +788,7 @@ fn an_answer_has_the_task_type_of_the_request_before_it() {
     // In one batch, and after the log was opened anew.
     let id = Uuid::from_u128(2);
     let conversation = Conversation::new(id, Client::Api);
-    let request = with!(ConversationMessage::new(id, Role::User, "why?"), task_type: some("debug"));
+    let request = ConversationMessage::new(id, Role::User, "why?").task_type("debug");
     store.capture_request(conversation, [request]).unwrap();
     store
         .capture_response(id, "because", &InferenceMetadata::default())

@@ -313,7 +313,8 @@ fn no_answer_is_longer_than_a_page_and_a_record() {
     let mut last = Uuid::nil();
     for n in 0..3 {
         last = Uuid::from_u128(n + 1);
-        let conversation = with!(Conversation::new(last, Client::Api), last_error: Some(long.clone()));
+        let conversation =
+            with!(Conversation::new(last, Client::Api), last_error: Some(long.clone()));
         store.record(conversation).unwrap();
     }
     let client = service.client();
@@ -348,11 +349,13 @@ fn no_answer_is_longer_than_a_page_and_a_record() {
     let shown = format!("{}…", "é".repeat(2 << 10));
     assert_eq!(samples[0]["error"], json!(shown));
 
-    let event = |id, parent_id| with!(Event::new(parent_id, "agent.started".to_owned()),
-        id,
-        created_at: 1_766_832_000_000,
-        payload: Some(long.clone()),
-    );
+    let event = |id, parent_id| {
+        with!(Event::new(parent_id, "agent.started"),
+            id,
+            created_at: 1_766_832_000_000,
+            payload: Some(long.clone()),
+        )
+    };
     store.record(event(1, None)).unwrap();
     store.record(event(2, Some(1))).unwrap();
     let answer = client.get("/events/1/tree");

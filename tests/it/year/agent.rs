@@ -246,7 +246,8 @@ impl Agent {
         let at = day * DAY_MS + self.up_to(DAY_MS);
         let is_answer = role == Role::Assistant;
         let mut any = |bound| is_answer.then(|| self.rng.below(bound) as u32);
-        let message = with!(ConversationMessage::new(talk, role, format!("message {} of {at}", self.next)),
+        let text = format!("message {} of {at}", self.next);
+        let message = with!(ConversationMessage::new(talk, role, text),
             timestamp: time(at),
             model_used: any(3).map(|n| format!("model-{n}")),
             config_used: any(2).map(|n| format!("config-{n}")),
@@ -301,7 +302,7 @@ impl Agent {
 
     /// The log gives the ids, one after the other.
     fn event(&mut self, parent_id: Option<i64>, root: i64) -> i64 {
-        let event = with!(Event::new(parent_id, "turn.started".into()),
+        let event = with!(Event::new(parent_id, "turn.started"),
             created_at: self.now(),
         );
         self.records.push(event.into());
@@ -338,7 +339,7 @@ impl Agent {
     }
 
     fn chat(&mut self) {
-        let entry = with!(HistoryEntry::new(self.up_to(3), Role::User, "how are you?".into()),
+        let entry = with!(HistoryEntry::new(self.up_to(3), Role::User, "how are you?"),
             created_at: self.now(),
         );
         self.records.push(entry.into());
