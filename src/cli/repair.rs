@@ -32,7 +32,11 @@ struct Summary {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_change()?;
-    let repaired = store.repair(args.accept_edits)?;
+    let repaired = if args.accept_edits {
+        store.repair_and_accept_edits()?
+    } else {
+        store.repair()?
+    };
     let sum = |of: fn(&Repaired) -> u64| repaired.iter().map(of).sum();
     let left = sum(|one| one.altered_lines_left);
     if context.json {

@@ -42,7 +42,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     }
     let store = context.open_to_change()?;
-    let sealed = store.seal(Timestamp::now().at())?;
+    let sealed = store.seal()?;
     let sum = |of: fn(&Seal) -> u64| sealed.iter().map(of).sum();
     let (bytes, lines) = (sum(|seal| seal.bytes), sum(|seal| seal.lines));
     if context.json {

@@ -304,6 +304,10 @@ fn further(store: &Store) -> Result<()> {
 /// again.
 fn repaired(memory: &Memory, accept_edits: bool) {
     let store = open(memory, u64::MAX);
+    let repair = || match accept_edits {
+        true => store.repair_and_accept_edits().unwrap(),
+        false => store.repair().unwrap(),
+    };
     let mut told = everything(&store);
     let altered = |class| matches!(class, DamageClass::Altered);
     let damage = store.damage().unwrap();
@@ -312,7 +316,7 @@ fn repaired(memory: &Memory, accept_edits: bool) {
     // until they are gone, or take them for what they begin as.
     let found = verify(memory).unwrap();
     let is_forged = found.damage.iter().any(|one| !damage.contains(one));
-    store.repair(accept_edits).unwrap();
+    repair();
     let found = verify(memory).unwrap();
     // What stands in a wrong place, or twice, is for a person to move.
     let is_left = |class| {
@@ -324,7 +328,7 @@ fn repaired(memory: &Memory, accept_edits: bool) {
         "{found:?}"
     );
     let after = segments(memory);
-    store.repair(accept_edits).unwrap();
+    repair();
     assert_eq!(segments(memory), after);
     let told_after = everything(&store);
     let is_refused = |told: &[String]| told.iter().any(|answer| answer.starts_with("Err"));

@@ -95,7 +95,7 @@ impl Store {
         let _upkeep = inner.begin_upkeep(inner.lock_timeout)?;
         if !dry_run {
             inner.complete_rewrites()?;
-            self.seal(now)?;
+            self.seal_at(now)?;
         }
         let today = Day::of(now)?;
         let kept_ms = i64::from(keep_days) * 86_400_000;

@@ -106,7 +106,7 @@ impl Store {
         let _upkeep = self.inner().begin_upkeep(self.inner().lock_timeout)?;
         if !options.dry_run {
             self.inner().complete_rewrites()?;
-            self.seal(options.now)?;
+            self.seal_at(options.now)?;
         }
         retain(self, options, true)
     }
@@ -168,7 +168,7 @@ impl Run<'_, '_> {
             return Ok(());
         }
         if kinds.contains(&Kind::Rollups) && std::mem::take(&mut self.has_rolled) {
-            self.store.seal(self.options.now)?;
+            self.store.seal_at(self.options.now)?;
         }
         let mut due = Due::new(cutoffs, self.options.dry_run);
         let settled = self.store.inner().settled(self.today)?;

@@ -134,7 +134,7 @@ fn process_with_another_clock() {
                 let mut bytes = fs::read(&name).unwrap();
                 bytes.extend(format!("damaged {round}\n").bytes());
                 fs::write(&name, bytes).unwrap();
-                assert_eq!(store.repair(false).unwrap()[0].quarantined_lines, 1);
+                assert_eq!(store.repair().unwrap()[0].quarantined_lines, 1);
             }
         }
         "jump" => jump(&store, dir),

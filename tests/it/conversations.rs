@@ -249,7 +249,7 @@ fn a_message_that_was_edited_counts_as_it_stands() {
     };
     let reopened = in_memory(&memory, Durability::Process);
     check(&reopened);
-    reopened.repair(true).unwrap();
+    reopened.repair_and_accept_edits().unwrap();
     assert!(verify(&memory).unwrap().is_clean());
     for store in [
         &reopened,

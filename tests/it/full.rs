@@ -501,7 +501,7 @@ fn mends_while_it_is_full(disk: &SmallDisk) {
         disk.empty();
         disk.fill(room);
         let store = small().open(&path).unwrap();
-        match store.repair(false) {
+        match store.repair() {
             Err(e) => {
                 check_full(&e);
                 assert_eq!(fs::read(&name).unwrap(), before);
@@ -513,7 +513,7 @@ fn mends_while_it_is_full(disk: &SmallDisk) {
     }
     disk.empty();
     let store = small().open(&path).unwrap();
-    assert_eq!(store.repair(false).unwrap().len(), 1);
+    assert_eq!(store.repair().unwrap().len(), 1);
     check(&store, &acked);
     assert!(verify(&Disk::new(&path)).unwrap().is_clean());
     // Failed tries left no copies.

@@ -109,7 +109,7 @@ fn damage_is_counted_by_its_class() {
     assert_eq!(health.foreign, [format!("{DAY_1_NAME}/notes.txt")]);
     assert_eq!(health.quarantine_files, 0);
 
-    store.repair(true).unwrap();
+    store.repair_and_accept_edits().unwrap();
     let health = store.health().unwrap();
     assert!(health.is_good(), "{health:?}");
     assert_eq!(health.quarantine_files, 1);
@@ -362,7 +362,7 @@ fn a_sealed_segment_that_was_taken_away_or_cut_is_counted() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let store = sample(&path);
-    store.seal(DAY_1 + 9 * DAY_MS).unwrap();
+    store.seal_at(DAY_1 + 9 * DAY_MS).unwrap();
     assert!(store.health().unwrap().is_good());
     let elsewhere = dir.path().join("elsewhere");
     std::fs::rename(path.join(TURNS_1), &elsewhere).unwrap();

@@ -45,7 +45,7 @@ fn what_other_hands_changed_is_not_vouched_for() {
     record(&store, vec![turn(1, "first", DAY_1).into()]);
     record(&store, vec![turn(1, "second", DAY_1).into()]);
     record(&store, vec![turn(2, "as it was said", DAY_1 + 5).into()]);
-    store.seal(LATER).unwrap();
+    store.seal_at(LATER).unwrap();
     let head: SealHead = store.seal_head().unwrap().unwrap();
     let segment = path.join("2025-12-27/conversation_turns.0001.jsonl");
     let text = fs::read_to_string(&segment).unwrap();
@@ -82,7 +82,7 @@ fn what_is_to_be_erased_from_a_changed_segment_is_told() {
     let path = dir.path().join("log");
     let store = still().settings(plain_users()).open(&path).unwrap();
     record(&store, conversation(1_000, "ann", "pear"));
-    store.seal(LATER).unwrap();
+    store.seal_at(LATER).unwrap();
     let segment = path.join("2025-12-27/messages.0001.jsonl");
     let text = fs::read_to_string(&segment).unwrap();
     let line = text.lines().next().unwrap();
@@ -97,7 +97,7 @@ fn what_is_to_be_erased_from_a_changed_segment_is_told() {
     assert_eq!(err.kind(), ErrorKind::Damaged, "{err}");
     assert!(err.to_string().contains("messages.0001.jsonl"), "{err}");
     // Whoever vouches for it can erase it.
-    store.repair(true).unwrap();
+    store.repair_and_accept_edits().unwrap();
     erase(&store, &what);
     assert!(verify(&Disk::new(&path)).unwrap().is_clean());
     for word in ["pear", "plum"] {
@@ -201,7 +201,7 @@ fn a_later_segment_of_the_same_name_and_length_is_sealed() {
     drop(store);
     memory.set_read_only(segment).unwrap();
     let store = open().unwrap();
-    let seals = store.seal(LATER).unwrap();
+    let seals = store.seal_at(LATER).unwrap();
     assert_eq!(seals.len(), 1);
     assert_eq!(seals[0].file, segment);
     let removed = String::from_utf8(memory.bytes("removals.jsonl").unwrap()).unwrap();

@@ -346,7 +346,7 @@ fn lines_that_someone_put_in_another_order_say_the_same() {
                 .all(|chain| !chain.is_intact())
         );
 
-        let mended = store.repair(true).unwrap();
+        let mended = store.repair_and_accept_edits().unwrap();
         let restamped: u64 = mended.iter().map(|one| one.restamped_lines).sum();
         assert_eq!(restamped, lines.len() as u64, "seed {seed}: {mended:?}");
         let clean = verify(&memory).unwrap();
@@ -411,7 +411,7 @@ fn a_line_without_what_the_log_gives_holds_no_record() {
             assert_eq!(damage[0].reason.contains(&reason), counts == 0, "{case}");
             let left = harmed_store.last_lines(usize::MAX).unwrap();
             assert_eq!(left.len(), records.len() - 1 + counts, "{case}");
-            harmed_store.repair(true).unwrap();
+            harmed_store.repair_and_accept_edits().unwrap();
             assert_eq!(harmed.bytes(&line.file).unwrap(), bytes, "{case}");
         }
     }

@@ -372,7 +372,7 @@ for number in (3, 4):
         .log_event(Some(1), event_type::REPLY_SENT, None)
         .unwrap();
     assert_eq!(id, 5);
-    store.seal(1_767_225_600_000).unwrap();
+    store.seal_at(1_767_225_600_000).unwrap();
     assert!(verify(&Disk::new(dir.path())).unwrap().is_clean());
 
     // The segment is sealed, so the next line goes to another one.
@@ -393,7 +393,7 @@ fn the_removal_that_the_document_shows_is_written_so() {
     store
         .change_settings(|settings| settings.retention.thought_records = Some(Keep::Days(1)))
         .unwrap();
-    store.seal(1_776_470_400_000).unwrap();
+    store.seal_at(1_776_470_400_000).unwrap();
     let mut progress = |_: &_| std::ops::ControlFlow::Continue(());
     let options = RetainOptions {
         now: 1_776_902_400_000,
@@ -417,7 +417,7 @@ fn the_proof_that_the_document_shows_is_made_so_and_holds() {
     let dir = tempfile::tempdir().unwrap();
     example_in(dir.path(), Some("2025-12-27/tool_calls.0001.jsonl"));
     let store = Store::open(dir.path()).unwrap();
-    store.seal(1_766_966_400_000).unwrap();
+    store.seal_at(1_766_966_400_000).unwrap();
     let key = Key::ToolCall {
         request_id: id(4),
         call_id: "call_a0".into(),

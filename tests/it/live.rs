@@ -280,7 +280,7 @@ fn a_line_that_holds_no_record_is_taken_out_whatever_its_checksum() {
     let found = verify(&Disk::new(dir.path())).unwrap();
     assert_eq!(found.damage.len(), 1, "{found:?}");
     let store = Store::open(dir.path()).unwrap();
-    assert_eq!(store.repair(false).unwrap()[0].quarantined_lines, 1);
+    assert_eq!(store.repair().unwrap()[0].quarantined_lines, 1);
     assert_eq!(ids(&store), [2]);
     assert!(verify(&Disk::new(dir.path())).unwrap().damage.is_empty());
 }
@@ -304,7 +304,7 @@ fn a_repair_that_fails_anywhere_leaves_the_damaged_bytes_somewhere() {
             .unwrap();
         let fault = Fault::Error(std::io::ErrorKind::Other);
         memory.fail_at(memory.operations() + failing, fault);
-        let repaired = store.repair(false);
+        let repaired = store.repair();
         memory.heal();
         let quarantined = memory.read_dir("quarantine").unwrap_or_default();
         let copies = quarantined

@@ -52,7 +52,7 @@ fn a_lock_that_is_held_is_given_up_on_in_time() {
     );
     // Reads need no lock, and a batch is refused as a whole.
     assert_eq!(store.turns(&TurnQuery::default()).unwrap().items.len(), 1);
-    assert_eq!(store.repair(false).unwrap_err().kind(), ErrorKind::Locked);
+    assert_eq!(store.repair().unwrap_err().kind(), ErrorKind::Locked);
 
     lock.unlock().unwrap();
     let mut taken_back = turn(1, "one", DAY_1);

@@ -234,7 +234,7 @@ pub fn run(
             }
         }
         Phase::Repair => {
-            match store.repair(false) {
+            match store.repair() {
                 Ok(repaired) => assert!(repaired.len() <= 3, "{repaired:?}"),
                 Err(e) => teller.fail(&e),
             }

@@ -317,7 +317,7 @@ fn rewritten_lines_are_read_reported_and_mended_when_accepted() {
     let store = in_memory(&memory, Durability::Process);
     let expected: Vec<_> = (1..).zip(records()).collect();
     assert_eq!(all_lines(&store), expected);
-    let left = store.repair(false).unwrap();
+    let left = store.repair().unwrap();
     assert_eq!(
         left.iter().map(|one| one.altered_lines_left).sum::<u64>(),
         7
@@ -326,7 +326,7 @@ fn rewritten_lines_are_read_reported_and_mended_when_accepted() {
         classes(&verify(&memory).unwrap().damage),
         [DamageClass::Altered; 7]
     );
-    let mended = store.repair(true).unwrap();
+    let mended = store.repair_and_accept_edits().unwrap();
     assert_eq!(mended.iter().map(|one| one.restamped_lines).sum::<u64>(), 7);
     assert!(mended.iter().all(|one| one.quarantine.is_none()));
     assert!(verify(&memory).unwrap().is_clean());
@@ -438,7 +438,7 @@ fn a_glued_last_line_without_lf_is_repaired_to_the_byte() {
     bytes.truncate(lines[3].1 - 1);
     bytes.remove(lines[2].1 - 1);
     memory.put_bytes(CALLS, bytes.clone());
-    let repaired = store.repair(false).unwrap();
+    let repaired = store.repair().unwrap();
     assert_eq!(repaired.len(), 1);
     let taken_out = memory.bytes(repaired[0].quarantine.as_deref().unwrap());
     assert_eq!(taken_out.as_deref(), bytes.get(lines[2].0..));
@@ -497,10 +497,10 @@ fn a_second_repair_finds_nothing_to_do() {
     memory.put_bytes(CALLS, bytes);
     let store = in_memory(&memory, Durability::Process);
     assert_eq!(seqs(&store), [1, 2, 3, 4, 5, 6, 7]);
-    assert_eq!(store.repair(false).unwrap().len(), 1);
+    assert_eq!(store.repair().unwrap().len(), 1);
     assert_eq!(seqs(&store), [1, 2, 3, 4, 5, 6, 7]);
     assert!(verify(&memory).unwrap().is_clean());
-    assert_eq!(store.repair(false).unwrap(), []);
+    assert_eq!(store.repair().unwrap(), []);
 }
 
 /// Puts `filler` between the second and the third turn; the lines around it must be read.
@@ -542,7 +542,7 @@ fn foreign_bytes_between_lines_are_reported_and_put_in_quarantine() {
             (&vec![], &vec![]),
             "{shown:?}"
         );
-        let repaired = store.repair(false).unwrap();
+        let repaired = store.repair().unwrap();
         assert_eq!(repaired.len(), 1, "{shown:?}");
         assert_eq!(seqs(&store), [1, 2, 3, 4, 5, 6, 7, 8], "{shown:?}");
         let found = verify(&memory).unwrap();
@@ -580,7 +580,7 @@ fn lines_with_a_carriage_return_are_read_and_reported() {
     let store = in_memory(&memory, Durability::Process);
     assert_eq!(seqs(&store), [1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(verify(&memory).unwrap().damage.len(), 3);
-    store.repair(true).unwrap();
+    store.repair_and_accept_edits().unwrap();
     assert!(verify(&memory).unwrap().is_clean());
     assert_eq!(seqs(&store), [1, 2, 3, 4, 5, 6, 7]);
 }
@@ -601,7 +601,7 @@ fn a_tail_of_nul_bytes_stays_by_itself() {
     let found = verify(&memory).unwrap();
     assert_eq!(classes(&found.damage), [DamageClass::Damaged]);
     assert_eq!(found.damage[0].length, 4096);
-    let repaired = store.repair(false).unwrap();
+    let repaired = store.repair().unwrap();
     assert_eq!(repaired[0].quarantined_lines, 1);
     assert!(verify(&memory).unwrap().is_clean());
 }
@@ -659,7 +659,7 @@ fn check_unended(harm: impl Fn(&[u8]) -> Vec<u8>, class: DamageClass) {
     let found = verify(&memory).unwrap();
     assert_eq!((found.repeats, found.gaps), (vec![], vec![]), "{case}");
     assert_eq!(classes(&found.damage), [class], "{case}");
-    store.repair(true).unwrap();
+    store.repair_and_accept_edits().unwrap();
     assert!(verify(&memory).unwrap().is_clean(), "{case}");
     assert_eq!(seqs(&store), [1, 2, 3, 4, 5, 6, 7], "{case}");
 }
@@ -688,7 +688,7 @@ fn a_segment_of_garbage_and_foreign_files_do_no_harm() {
     let found = verify(&memory).unwrap();
     assert_eq!(found.foreign.len(), 4);
     assert!(!found.damage.is_empty());
-    store.repair(false).unwrap();
+    store.repair().unwrap();
     assert!(verify(&memory).unwrap().is_clean());
     assert_eq!(seqs(&store), [1, 2, 3, 4, 5, 6, 7, 8]);
 }
@@ -906,7 +906,7 @@ mod unix {
         let mut bytes = fs::read(&name).unwrap();
         bytes.extend(b"garbage\n");
         fs::write(&name, bytes).unwrap();
-        assert_eq!(store.repair(false).unwrap().len(), 1);
+        assert_eq!(store.repair().unwrap().len(), 1);
     }
 
     fn command(path: &Path, shell: &str) -> Command {
@@ -1022,7 +1022,10 @@ fn read_only_writes_nothing() {
         store.record(turn(9, "", DAY_1)).unwrap_err().kind(),
         ErrorKind::ReadOnly
     );
-    assert_eq!(store.repair(true).unwrap_err().kind(), ErrorKind::ReadOnly);
+    assert_eq!(
+        store.repair_and_accept_edits().unwrap_err().kind(),
+        ErrorKind::ReadOnly
+    );
     assert_eq!(seqs(&store), [1, 2, 3, 4, 5, 6, 7]);
     let after: Vec<_> = ["decklog.json", "HEAD", "LOCK", CALLS, TURNS]
         .map(|name| memory.bytes(name))
@@ -1576,7 +1579,7 @@ fn no_process_dies_of_files_that_are_cut_under_it() {
     );
     drop(stores);
     let store = options().open(&path).unwrap();
-    store.repair(true).unwrap();
+    store.repair_and_accept_edits().unwrap();
     store.record(turn(50, "on", DAY_1)).unwrap();
     assert!(store.get_turn(Uuid::from_u128(50)).unwrap().is_some());
     assert_eq!(verify(&Disk::new(&path)).unwrap().damage, []);

@@ -55,7 +55,7 @@ fn filled(memory: &Memory) -> Store {
 fn sealed() -> Memory {
     let memory = Memory::new();
     let store = filled(&memory);
-    assert_eq!(store.seal(LATER).unwrap().len(), 3);
+    assert_eq!(store.seal_at(LATER).unwrap().len(), 3);
     drop(store);
     memory
 }
@@ -118,15 +118,17 @@ fn what_takes_no_more_lines_is_sealed_in_one_chain() {
     let store = filled(&memory);
     assert_eq!(store.seal_head().unwrap(), None);
     // On the day itself, nothing is over; on the next, one day is.
-    assert_eq!(store.seal(DAY_1 + 5).unwrap(), []);
-    let first = store.seal(DAY_1 + DAY_MS).unwrap();
+    assert_eq!(store.seal_at(DAY_1 + 5).unwrap(), []);
+    let first = store.seal_at(DAY_1 + DAY_MS).unwrap();
     let files: Vec<&str> = first.iter().map(|seal| &*seal.file).collect();
     assert_eq!(files, [TURNS_1, "2025-12-27/tool_calls.0001.jsonl"]);
-    let rest = store.seal(LATER).unwrap();
+    let rest = store.seal_at(LATER).unwrap();
     assert_eq!(rest.len(), 1);
-    assert_eq!(store.seal(LATER).unwrap(), []);
+    assert_eq!(store.seal_at(LATER).unwrap(), []);
     assert_eq!(
-        in_memory(&memory, Durability::Process).seal(LATER).unwrap(),
+        in_memory(&memory, Durability::Process)
+            .seal_at(LATER)
+            .unwrap(),
         []
     );
 
@@ -162,7 +164,7 @@ fn full_segments_are_sealed_on_their_day() {
     for id in 1..=5 {
         store.record(turn(id, "some words", DAY_1)).unwrap();
     }
-    let seals = store.seal(DAY_1).unwrap();
+    let seals = store.seal_at(DAY_1).unwrap();
     assert_eq!(seals.len(), 2, "{seals:?}");
     store.record(turn(6, "more", DAY_1)).unwrap();
     assert_clean(&memory, "the last one is open");
@@ -177,7 +179,7 @@ fn a_late_fact_of_a_sealed_day_goes_to_a_new_segment() {
     // It has the segment open when another one seals it.
     store.record(turn(1, "one", DAY_1)).unwrap();
     let other = Store::open(&path).unwrap();
-    assert_eq!(other.seal(LATER).unwrap().len(), 1);
+    assert_eq!(other.seal_at(LATER).unwrap().len(), 1);
     let before = std::fs::read(path.join(TURNS_1)).unwrap();
     let is_read_only = |file: &str| Disk::new(&path).stat(file).unwrap().is_read_only;
     assert!(is_read_only(TURNS_1));
@@ -192,7 +194,7 @@ fn a_late_fact_of_a_sealed_day_goes_to_a_new_segment() {
     assert_eq!(std::fs::read(path.join(TURNS_1)).unwrap(), before);
     let next = TURNS_1.replace("0001", "0002");
     assert!(!is_read_only(&next));
-    assert_eq!(store.seal(LATER).unwrap()[0].file, next);
+    assert_eq!(store.seal_at(LATER).unwrap()[0].file, next);
     store.record(turn(4, "four", DAY_1)).unwrap();
     assert!(path.join(TURNS_1.replace("0001", "0003")).exists());
     for store in [&store, &other] {
@@ -219,7 +221,7 @@ fn a_torn_line_is_ended_before_its_segment_is_sealed() {
     bytes.extend_from_slice(b"{\"seq\":8,\"at\":17");
     memory.put_bytes(TURNS_1, bytes.clone());
     let store = in_memory(&memory, Durability::Process);
-    let seals = store.seal(LATER).unwrap();
+    let seals = store.seal_at(LATER).unwrap();
     assert_eq!((seals[0].lines, seals[0].damaged), (4, 1));
     bytes.push(b'\n');
     assert_eq!(memory.bytes(TURNS_1).unwrap(), bytes);
@@ -238,7 +240,7 @@ fn a_change_of_any_byte_is_named() {
     let store = in_memory(&memory, Durability::Process);
     store.record(turn(1, "one", DAY_1)).unwrap();
     store.record(turn(2, "two", DAY_1 + DAY_MS)).unwrap();
-    assert_eq!(store.seal(LATER).unwrap().len(), 2);
+    assert_eq!(store.seal_at(LATER).unwrap().len(), 2);
     drop(store);
     for file in [TURNS_1, TURNS_2, SEALS_1, SEALS_2] {
         let bytes = memory.bytes(file).unwrap();
@@ -416,7 +418,7 @@ fn seals_taken_out_put_elsewhere_or_made_anew_are_named() {
             store.record(record).unwrap();
         }
     }
-    assert_eq!(store.seal(LATER).unwrap().len(), 3);
+    assert_eq!(store.seal_at(LATER).unwrap().len(), 3);
     assert_clean(&forged, "forged");
     let found = with_head(&forged, head);
     assert!(has(&found, DamageClass::Chain, "seals.jsonl"), "{found:#?}");
@@ -438,7 +440,7 @@ fn a_proof_holds_for_its_line_and_for_no_other() {
     let err = store.prove(&Key::Event(1)).unwrap_err();
     assert_eq!(err.kind(), ErrorKind::Lifecycle);
     assert!(err.to_string().contains("decklog seal"), "{err}");
-    let seals = store.seal(LATER).unwrap();
+    let seals = store.seal_at(LATER).unwrap();
     assert_eq!(store.prove(&Key::Event(1001)).unwrap(), None);
 
     let lines = lines(&memory, &seals[0].file);
@@ -515,7 +517,7 @@ fn a_proof_of_one_of_many_lines_is_short() {
         assert_eq!(store.record_batch(events).unwrap().len() as u64, batch);
         left -= batch;
     }
-    let seals = store.seal(LATER).unwrap();
+    let seals = store.seal_at(LATER).unwrap();
     assert_eq!(seals[0].lines, wanted);
     let key = Key::Event(i64::try_from(wanted / 3).unwrap());
     let started = Instant::now();
@@ -546,8 +548,10 @@ fn assert_completed(memory: &Memory, case: &str) {
         "{case}: {found:#?}"
     );
     let store = in_memory(memory, Durability::Process);
-    store.seal(LATER).unwrap_or_else(|e| panic!("{case}: {e}"));
-    assert_eq!(store.seal(LATER).unwrap(), [], "{case}");
+    store
+        .seal_at(LATER)
+        .unwrap_or_else(|e| panic!("{case}: {e}"));
+    assert_eq!(store.seal_at(LATER).unwrap(), [], "{case}");
     assert_eq!(all_lines(&store).len(), records().len(), "{case}");
     let found = deep(memory);
     assert_eq!((found.sealed, found.seals), (3, 3), "{case}: {found:#?}");
@@ -558,7 +562,7 @@ fn assert_completed(memory: &Memory, case: &str) {
         "{case}: {found:#?}"
     );
     if !found.is_clean() {
-        store.repair(false).unwrap();
+        store.repair().unwrap();
     }
     drop(store);
     assert_clean(memory, case);
@@ -575,7 +579,7 @@ fn whatever_fails_while_segments_are_sealed_the_next_pass_completes_it() {
         let memory = copy(&base);
         fail(&memory);
         let store = still().storage(Arc::new(memory.clone())).open("memory");
-        let sealed = store.and_then(|store| store.seal(LATER));
+        let sealed = store.and_then(|store| store.seal_at(LATER));
         (memory, sealed)
     };
     let (clean, sealed) = run(&|_| ());
@@ -634,7 +638,7 @@ fn writers_do_not_wait_while_a_segment_is_hashed_or_synced() {
         }
         Ok(())
     });
-    assert_eq!(store.seal(LATER).unwrap().len(), 3);
+    assert_eq!(store.seal_at(LATER).unwrap().len(), 3);
     spy.unhook();
     let events = spy.events();
     let count_of = |operation: &str| {
@@ -683,7 +687,7 @@ fn processes_that_seal_at_once_make_one_chain() {
             numbers.extend(Seal::parse(line).ok().map(|seal| seal.seal));
         }
     }
-    writer.seal(Timestamp::now().at()).unwrap();
+    writer.seal_at(Timestamp::now().at()).unwrap();
     assert_eq!(all_lines(&writer).len(), 272);
     numbers.sort_unstable();
     assert!(numbers.len() >= 24, "{numbers:?}");
@@ -703,15 +707,13 @@ fn a_sealed_segment_that_is_mended_is_sealed_anew() {
     bytes.extend_from_slice(b"no line\n");
     memory.put_bytes(TURNS_1, bytes);
     let store = in_memory(&memory, Durability::Process);
-    assert_eq!(store.seal(LATER).unwrap()[0].damaged, 1);
+    assert_eq!(store.seal_at(LATER).unwrap()[0].damaged, 1);
     drop(store);
 
     // The new seal is there, and the file is not: it is as the old one says.
     let operations = {
         let memory = copy(&memory);
-        in_memory(&memory, Durability::Process)
-            .repair(false)
-            .unwrap();
+        in_memory(&memory, Durability::Process).repair().unwrap();
         memory.operations()
     };
     let mut interrupted = 0;
@@ -719,7 +721,7 @@ fn a_sealed_segment_that_is_mended_is_sealed_anew() {
         let memory = copy(&memory);
         memory.fail_at(at, Fault::Gone);
         let store = still().storage(Arc::new(memory.clone())).open("memory");
-        drop(store.and_then(|store| store.repair(false)));
+        drop(store.and_then(|store| store.repair()));
         memory.heal();
         let found = verify(&memory).unwrap();
         assert!(
@@ -727,15 +729,13 @@ fn a_sealed_segment_that_is_mended_is_sealed_anew() {
             "{at}: {found:#?}"
         );
         interrupted += found.interrupted.len();
-        in_memory(&memory, Durability::Process)
-            .repair(false)
-            .unwrap();
+        in_memory(&memory, Durability::Process).repair().unwrap();
         assert_clean(&memory, &format!("repair failed at {at}"));
     }
     assert!(interrupted > 0);
 
     let store = in_memory(&memory, Durability::Process);
-    let repaired = store.repair(false).unwrap();
+    let repaired = store.repair().unwrap();
     assert!(repaired[0].resealed, "{repaired:?}");
     let seals = seals_in(&memory, SEALS_1);
     let last = seals.last().unwrap();
@@ -745,7 +745,7 @@ fn a_sealed_segment_that_is_mended_is_sealed_anew() {
     );
     assert!(memory.stat(TURNS_1).unwrap().is_read_only);
     assert_clean(&memory, "mended");
-    assert_eq!(store.repair(true).unwrap(), []);
+    assert_eq!(store.repair_and_accept_edits().unwrap(), []);
 
     // Someone added a line that is whole: only a person can say that it belongs there.
     let mut bytes = memory.bytes(TURNS_1).unwrap();
@@ -753,9 +753,9 @@ fn a_sealed_segment_that_is_mended_is_sealed_anew() {
     memory.put_bytes(TURNS_1, bytes);
     assert_named(&memory, DamageClass::Changed, TURNS_1, "cut");
     let store = in_memory(&memory, Durability::Process);
-    assert_eq!(store.repair(false).unwrap(), []);
+    assert_eq!(store.repair().unwrap(), []);
     assert_named(&memory, DamageClass::Changed, TURNS_1, "cut still");
-    assert!(store.repair(true).unwrap()[0].resealed);
+    assert!(store.repair_and_accept_edits().unwrap()[0].resealed);
     let found = verify(&memory).unwrap();
     assert_eq!((found.damage.len(), found.gaps.len()), (0, 1), "{found:#?}");
 }
@@ -804,7 +804,7 @@ fn what_the_log_of_removals_tells_of_is_not_missed() {
     // A late fact gets the name of what was removed, and a seal of its own.
     let store = in_memory(&memory, Durability::Process);
     store.record(turn(7, "seven", DAY_1)).unwrap();
-    let next = store.seal(LATER).unwrap();
+    let next = store.seal_at(LATER).unwrap();
     assert_eq!(
         (next[0].seal, next[0].prev),
         (4, seals_in(&memory, SEALS_2)[0].hash)
@@ -835,7 +835,7 @@ fn a_removal_that_was_changed_taken_away_or_made_up_is_named() {
             .record(turn(u128::from(day.unsigned_abs()) + 1, "said", at))
             .unwrap();
     }
-    store.seal(DAY_1 + 6 * DAY_MS).unwrap();
+    store.seal_at(DAY_1 + 6 * DAY_MS).unwrap();
     for days in 1..=4 {
         retain(&store, DAY_1 + (90 + days) * DAY_MS);
     }
@@ -901,11 +901,11 @@ fn a_removal_that_was_changed_taken_away_or_made_up_is_named() {
     let torn = [text.as_bytes(), &text.as_bytes()[..40]].concat();
     memory.put_bytes(REMOVALS, torn);
     store.record(turn(9, "said", DAY_1)).unwrap();
-    store.seal(DAY_1 + 95 * DAY_MS).unwrap();
+    store.seal_at(DAY_1 + 95 * DAY_MS).unwrap();
     retain(&store, DAY_1 + 95 * DAY_MS);
     let found = with_head(&memory, head);
     assert_eq!(found.damage.len(), 1, "{found:#?}");
-    store.repair(false).unwrap();
+    store.repair().unwrap();
     assert!(with_head(&memory, head).is_clean());
 }
 
@@ -921,7 +921,7 @@ fn a_line_that_is_missing_is_not_made_up_for_by_one_that_is_there_twice() {
     for is_sealed in [false, true] {
         if is_sealed {
             let store = in_memory(&memory, Durability::Process);
-            assert_eq!(store.seal(LATER).unwrap().len(), 3);
+            assert_eq!(store.seal_at(LATER).unwrap().len(), 3);
         }
         for found in [verify(&memory).unwrap(), deep(&memory)] {
             assert_eq!(found.gaps.len(), 1, "{found:#?}");
@@ -951,7 +951,7 @@ fn a_new_segment_gets_no_number_that_a_seal_has() {
     store.record(turn(1, "one", DAY_1)).unwrap();
     let next = "2025-12-27/conversation_turns.0002.jsonl";
     assert!(memory.stat(TURNS_1).is_err() && memory.stat(next).is_ok());
-    store.seal(LATER).unwrap();
+    store.seal_at(LATER).unwrap();
     let found = deep(&memory);
     assert!(has(&found, DamageClass::Missing, TURNS_1), "{found:#?}");
     assert!(found.damage.iter().all(|it| it.file != next), "{found:#?}");
@@ -965,14 +965,14 @@ fn a_sealed_segment_that_lost_its_mode_gets_it_again() {
     let path = dir.path().join("log");
     let store = Store::open(&path).unwrap();
     store.record(turn(1, "one", DAY_1)).unwrap();
-    store.seal(LATER).unwrap();
+    store.seal_at(LATER).unwrap();
     let file = path.join(TURNS_1);
     let bytes = std::fs::read(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
     std::fs::write(&file, bytes).unwrap();
     let is_read_only = || Disk::new(&path).stat(TURNS_1).unwrap().is_read_only;
     assert!(!is_read_only());
-    assert_eq!(store.seal(LATER).unwrap(), []);
+    assert_eq!(store.seal_at(LATER).unwrap(), []);
     assert!(is_read_only());
     drop(store);
     assert_clean(&Disk::new(&path), "copied");
@@ -983,7 +983,10 @@ fn a_handle_that_only_reads_seals_nothing() {
     let memory = sealed();
     let options = still().read_only(true).storage(Arc::new(memory.clone()));
     let store = options.open("memory").unwrap();
-    assert_eq!(store.seal(LATER).unwrap_err().kind(), ErrorKind::ReadOnly);
+    assert_eq!(
+        store.seal_at(LATER).unwrap_err().kind(),
+        ErrorKind::ReadOnly
+    );
     assert_eq!(store.seal_head().unwrap().unwrap().seal, 3);
     assert!(
         store
@@ -1021,7 +1024,7 @@ fn the_seal_that_the_document_shows_is_written_so() {
     )
     .unwrap();
     let store = Store::open(dir.path()).unwrap();
-    store.seal(1_776_470_400_000).unwrap();
+    store.seal_at(1_776_470_400_000).unwrap();
     let written = std::fs::read_to_string(dir.path().join(seals)).unwrap();
     assert_eq!(written, shown(&format!("```json {seals}")));
 }

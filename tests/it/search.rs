@@ -359,7 +359,7 @@ fn what_is_found_is_what_a_plain_search_finds() {
     assert!(found > 20 && words > 2, "{found} {words}");
 
     // The same once it is sealed, and once it is compacted, by who has it open and who opens it.
-    store.seal(LATER).unwrap();
+    store.seal_at(LATER).unwrap();
     let query = all_of("needle");
     let before = check(&store, &query);
     let other = Store::options().read_only(true).open(&path).unwrap();
@@ -715,7 +715,7 @@ fn a_search_goes_on_over_what_is_rewritten_meanwhile() {
         let at = DAY_1 + (n as i64 % 3) * DAY_MS;
         store.record(turn(n, &format!("needle {n}"), at)).unwrap();
     }
-    store.seal(LATER).unwrap();
+    store.seal_at(LATER).unwrap();
     let all = check(&store, &all_of("needle"));
     assert_eq!(all.len(), 300);
     let other = open(&path);

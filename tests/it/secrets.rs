@@ -323,7 +323,7 @@ fn no_byte_that_is_written_holds_a_secret() {
             .unwrap();
     }
     store.sync().unwrap();
-    assert!(!store.seal(DAY_1 + 2 * DAY_MS).unwrap().is_empty());
+    assert!(!store.seal_at(DAY_1 + 2 * DAY_MS).unwrap().is_empty());
     compact(&store, DAY_1 + 200 * DAY_MS);
     drop(store);
     no_leak("sealed, compacted and closed");

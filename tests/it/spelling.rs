@@ -467,7 +467,7 @@ fn fields_that_a_line_is_found_by_count_in_any_order() {
     // Accepted, it is in canonical form.
     drop(store);
     let store = still().open(&path).unwrap();
-    store.repair(true).unwrap();
+    store.repair_and_accept_edits().unwrap();
     assert_eq!(fs::read_to_string(&file).unwrap(), line);
     fs::write(&file, order(|members| members.swap(4, 5))).unwrap();
     drop(store);
@@ -536,7 +536,7 @@ fn a_line_that_holds_no_record_is_left_out_and_stops_nothing() {
         drop(store);
     }
     let store = still().open(&path).unwrap();
-    store.repair(false).unwrap();
+    store.repair().unwrap();
     assert!(verify(&Disk::new(&path)).unwrap().damage.is_empty());
 }
 

@@ -96,7 +96,7 @@ impl Year {
         let now = self.agent.evening();
         let mut go_on = |_: &_| ControlFlow::Continue(());
         let began = Instant::now();
-        self.store().seal(now).unwrap();
+        self.store().seal_at(now).unwrap();
         self.took(0, began);
         let options = RetainOptions {
             now,

@@ -14,18 +14,29 @@ use crate::store::{Inner, Store};
 
 impl Store {
     /// Moves damaged bytes from the segments to files under `quarantine/`, one for each segment,
-    /// and completes lines that lack only their LF. Edited lines stay as they are or, with
-    /// `accept_edits`, get a new checksum and count as good. Returns what was done to each segment;
-    /// segments without damage are not changed.
+    /// and completes lines that lack only their LF. Edited lines stay as they are. Returns what was
+    /// done to each segment; segments without damage are not changed.
     ///
-    /// A repaired segment that was sealed gets a new seal. With `accept_edits`, so does one that
-    /// was changed after it was sealed. Lines of `seals.jsonl` that are not seals go to
-    /// `quarantine/`, too.
+    /// A repaired segment that was sealed gets a new seal. Lines of `seals.jsonl` that are not seals
+    /// go to `quarantine/`, too.
     ///
     /// # Errors
     /// [`Locked`](crate::ErrorKind::Locked), [`Io`](crate::ErrorKind::Io). Each segment is
     /// replaced atomically, so after an error each is either unchanged or repaired.
-    pub fn repair(&self, accept_edits: bool) -> Result<Vec<Repaired>> {
+    pub fn repair(&self) -> Result<Vec<Repaired>> {
+        self.repair_segments(false)
+    }
+
+    /// Like [`repair`](Self::repair). Edited lines get a new checksum and count as good, and a
+    /// segment that was changed after it was sealed gets a new seal.
+    ///
+    /// # Errors
+    /// As [`repair`](Self::repair).
+    pub fn repair_and_accept_edits(&self) -> Result<Vec<Repaired>> {
+        self.repair_segments(true)
+    }
+
+    fn repair_segments(&self, accept_edits: bool) -> Result<Vec<Repaired>> {
         let inner = self.inner();
         let moment = SystemTime::now()
             .duration_since(UNIX_EPOCH)

@@ -24,7 +24,7 @@ const READ_BYTES_STEP: usize = 64 << 10;
 /// Maximum number of bytes kept from earlier calls.
 const KEPT_BYTES_MAX: usize = 512 << 10;
 /// Maximum size of a buffer that a thread keeps for its next read.
-const SPARE_BYTES_MAX: usize = 64 << 10;
+const SPARE_BYTES_MAX: usize = READ_BYTES_MAX + READ_BYTES_STEP;
 /// Length of a read if nothing is known of the lines. A call and its outcome mostly fit.
 const FIRST_READ_BYTES: usize = 2 << 10;
 /// Lines that are this near to the last read are read together with the bytes between.

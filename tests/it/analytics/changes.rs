@@ -125,7 +125,7 @@ impl Log {
         bytes.splice(end..end, *b"not a line\n");
         self.memory.put_bytes(&path, bytes);
         self.other.refresh().unwrap();
-        self.other.repair(true).unwrap();
+        self.other.repair_and_accept_edits().unwrap();
     }
 
     fn check(&self, handles: &[Analytics]) {
@@ -165,7 +165,7 @@ fn a_handle_says_what_a_new_one_says_whatever_happened() {
                     let day = DAY_1 + rng.below(DAYS) as i64 * DAY_MS;
                     log.other.roll_up(Day::of(day).unwrap()).unwrap();
                 }
-                5 => _ = log.writer.seal(DAY_1 + 30 * DAY_MS).unwrap(),
+                5 => _ = log.writer.seal_at(DAY_1 + 30 * DAY_MS).unwrap(),
                 _ => {
                     let some = rng.below(60);
                     log.say(&mut rng, some);

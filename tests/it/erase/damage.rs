@@ -59,7 +59,7 @@ fn what_leads_to_a_segment_that_cannot_be_rewritten_stays() {
     drop(store);
     let path = dir.path().join("log");
     let store = still().open(&path).unwrap();
-    store.repair(false).unwrap();
+    store.repair().unwrap();
     erase(&store, &Erasure::User("ann".into()));
     assert_eq!(holding(&path, "pear"), Vec::<PathBuf>::new());
     is_gone(&store, 1_000);
@@ -92,7 +92,7 @@ fn a_damaged_line_takes_no_records_of_others_along() {
         assert!(e.to_string().contains("run 'decklog repair' first"), "{e}");
         assert_eq!(holding(&path, "pear"), before);
     }
-    store.repair(false).unwrap();
+    store.repair().unwrap();
     erase(&store, &Erasure::Conversation(Uuid::from_u128(1_000)));
     assert_eq!(holding(&path, "pear"), Vec::<PathBuf>::new());
     is_gone(&store, 1_000);
@@ -119,7 +119,7 @@ fn what_is_glued_to_others_records_is_found() {
     let what = Erasure::Conversation(Uuid::from_u128(1_000));
     let e = try_erase(&store, &what, false).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Damaged, "{e}");
-    store.repair(false).unwrap();
+    store.repair().unwrap();
     erase(&store, &what);
     assert_eq!(holding(&path, "pear"), Vec::<PathBuf>::new());
     is_whole(&store, 2_000, "quince");
@@ -144,7 +144,7 @@ fn a_line_that_was_split_goes_with_all_its_pieces() {
             });
             let store = still().open(&path).unwrap();
             if repairs_first {
-                store.repair(false).unwrap();
+                store.repair().unwrap();
             }
             assert_eq!(holding(&path, "essage 1 of pear").len(), 1);
             let what = Erasure::Conversation(Uuid::from_u128(1_000));
@@ -169,7 +169,7 @@ fn a_line_that_was_split_goes_with_all_its_pieces() {
 fn what_is_torn_in_a_sealed_segment_is_told_by_who_sealed_it() {
     let dir = tempfile::tempdir().unwrap();
     let (store, messages) = log_of_two(dir.path(), "messages.0001.jsonl");
-    store.seal(DAY_1 + 3 * DAY_MS).unwrap();
+    store.seal_at(DAY_1 + 3 * DAY_MS).unwrap();
     change(&messages, |mut bytes| {
         bytes.extend_from_slice(b"{\"seq\":9");
         bytes

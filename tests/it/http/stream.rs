@@ -324,7 +324,7 @@ fn compaction_in_between_is_not_noticed() {
     let wanted: Vec<u64> = told(store).into_iter().map(|(_, seq, _)| seq).collect();
     let mut events = Events::open(&service.client(), "", Some(0));
     let mut heard: Vec<u64> = (0..500).map(|_| events.next_event().unwrap().1).collect();
-    store.seal(DAY_1 + 100 * DAY_MS).unwrap();
+    store.seal_at(DAY_1 + 100 * DAY_MS).unwrap();
     let mut goes_on = |_: &_| ControlFlow::Continue(());
     store.compact(CompactOptions::now(&mut goes_on)).unwrap();
     heard.extend((500..wanted.len()).map(|_| events.next_event().unwrap().1));

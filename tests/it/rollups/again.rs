@@ -228,7 +228,7 @@ fn a_cap_removes_no_rollup() {
             settings.retention.conversation_turns = (pass == 3).then_some(Keep::Forever);
         };
         log.store.change_settings(forever).unwrap();
-        log.store.seal(DAY_1 + 5 * DAY_MS).unwrap();
+        log.store.seal_at(DAY_1 + 5 * DAY_MS).unwrap();
         let would_go = log.retained(5, true);
         let gone = log.retained(5, false);
         let parts = |retained: &Retained| -> Vec<_> {

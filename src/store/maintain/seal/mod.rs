@@ -15,8 +15,7 @@ use crate::storage::{Access, full_path, if_there, io_error};
 use crate::store::{Inner, Reads, Snapshot, Store};
 
 impl Store {
-    /// Seals every segment that is full or whose UTC day is before that of `now_ms`, in epoch
-    /// milliseconds. A sealed segment is read-only, and its day's `seals.jsonl` has a line with its
+    /// Seals every segment that is full or whose UTC day is over. A sealed segment is read-only, and its day's `seals.jsonl` has a line with its
     /// hashes. Returns the new seals.
     ///
     /// Any process may do this at any time. For each segment, writers wait for at most two short
@@ -30,7 +29,7 @@ impl Store {
     /// # let store = Store::open(dir.path().join("log"))?;
     /// # store.log_event(None, "agent.started", None)?;
     /// let tomorrow = Timestamp::now().at() + 86_400_000;
-    /// let seals = store.seal(tomorrow)?;
+    /// let seals = store.seal_at(tomorrow)?;
     /// assert_eq!(seals.len(), 1);
     /// assert_eq!(store.seal_head()?.unwrap().hash, seals[0].hash);
     /// # Ok::<(), decklog::Error>(())
@@ -38,9 +37,17 @@ impl Store {
     ///
     /// # Errors
     /// [`Io`](ErrorKind::Io), [`Locked`](ErrorKind::Locked),
-    /// [`ReadOnly`](ErrorKind::ReadOnly); [`InvalidInput`](ErrorKind::InvalidInput) if the time is
-    /// outside 1970 to 9999. Segments sealed before the error stay sealed.
-    pub fn seal(&self, now_ms: i64) -> Result<Vec<Seal>> {
+    /// [`ReadOnly`](ErrorKind::ReadOnly). Segments sealed before the error stay sealed.
+    pub fn seal(&self) -> Result<Vec<Seal>> {
+        self.seal_at(now())
+    }
+
+    /// Like [`seal`](Self::seal), with this time in epoch milliseconds as the current time.
+    ///
+    /// # Errors
+    /// As [`seal`](Self::seal); [`InvalidInput`](ErrorKind::InvalidInput) if the time is outside
+    /// 1970 to 9999.
+    pub fn seal_at(&self, now_ms: i64) -> Result<Vec<Seal>> {
         self.seal_before(Day::of(now_ms)?, now_ms, &|| false)
     }
 
@@ -84,7 +91,7 @@ impl Store {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// let id = store.log_event(None, "agent.started", None)?;
-    /// store.seal(Timestamp::now().at() + 86_400_000)?;
+    /// store.seal_at(Timestamp::now().at() + 86_400_000)?;
     /// let proof = store.prove(&Key::Event(id))?.unwrap();
     /// assert!(proof.check(None).is_ok());
     /// # Ok::<(), decklog::Error>(())
