@@ -1,6 +1,5 @@
 //! `decklog seal`
 
-use decklog::Timestamp;
 use decklog::seal::Seal;
 use serde::Serialize;
 
