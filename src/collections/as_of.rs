@@ -14,7 +14,7 @@ use crate::line::{Decoded, Op};
 use crate::record::{CodeEditProposal, ConversationTurn, Kind, ToolCall};
 use crate::store::{Reads, Snapshot, Store};
 
-/// A store as it stood at a time; from [`Store::as_of`].
+/// The state of a store at a point in time. Created by [`Store::as_of`].
 #[derive(Debug, Clone, Copy)]
 pub struct AsOf<'a> {
     store: &'a Store,
@@ -23,8 +23,8 @@ pub struct AsOf<'a> {
 }
 
 impl Store {
-    /// The turns, tool calls and proposals as they stood at a time, in epoch milliseconds; with
-    /// `None`, as they stand now.
+    /// The turns, tool calls and proposals as of a point in time, in epoch milliseconds. `None`:
+    /// the current state.
     ///
     /// ```
     /// # use decklog::{ConversationTurn, Store, TurnKind, Validity};
@@ -47,14 +47,14 @@ impl Store {
 }
 
 impl AsOf<'_> {
-    /// The turn with this id, if it stood then.
+    /// The turn with this id; `None` if it did not exist or was retracted at that time.
     pub fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
         self.store
             .inner()
             .with_snapshot(|view| turns::get(view, id, self.at))
     }
 
-    /// Turns that stood then, page by page.
+    /// Lists the turns that existed and were not retracted at that time, in pages.
     pub fn turns(&self, query: &TurnQuery) -> Result<Page<ConversationTurn>> {
         self.turns_within(query, usize::MAX)
     }
@@ -68,13 +68,14 @@ impl AsOf<'_> {
         turns::list(self.store.inner(), query, bytes_max, self.at)
     }
 
-    /// The tool call with this key, if it stood then, with its outcome if it had one.
+    /// The tool call with this key, with its outcome if it had one; `None` if it did not exist or
+    /// was retracted at that time.
     pub fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
         let inner = self.store.inner();
         inner.with_snapshot(|view| calls::get(view, request_id, call_id, self.at))
     }
 
-    /// Tool calls that stood then, page by page.
+    /// Lists the tool calls that existed and were not retracted at that time, in pages.
     pub fn tool_calls(&self, query: &CallQuery) -> Result<Page<ToolCall>> {
         self.tool_calls_within(query, usize::MAX)
     }
@@ -88,13 +89,14 @@ impl AsOf<'_> {
         calls::list(self.store.inner(), query, bytes_max, self.at)
     }
 
-    /// The proposal of a request, if it stood then, with what had become of it.
+    /// The proposal of a request, with its status at that time; `None` if it did not exist or was
+    /// retracted.
     pub fn get_proposal(&self, request_id: Uuid) -> Result<Option<CodeEditProposal>> {
         let inner = self.store.inner();
         inner.with_snapshot(|view| proposals::get(view, request_id, self.at))
     }
 
-    /// Proposals that stood then, page by page.
+    /// Lists the proposals that existed and were not retracted at that time, in pages.
     pub fn proposals(&self, query: &ProposalQuery) -> Result<Page<CodeEditProposal>> {
         self.proposals_within(query, usize::MAX)
     }

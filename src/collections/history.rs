@@ -10,8 +10,8 @@ use crate::store::{Reads, Redacted, Store, Txn};
 const KIND: Kind = Kind::History;
 
 impl Store {
-    /// The last entries of a chat, the earliest of them first. What it takes depends on `limit`
-    /// alone, however long the chat is.
+    /// The last `limit` entries of a chat, earliest first. The cost depends on `limit` only, not on
+    /// the length of the chat.
     ///
     /// ```
     /// # use decklog::{HistoryEntry, Role, Store};
@@ -28,8 +28,8 @@ impl Store {
         self.history_before(chat_id, i64::MAX, limit)
     }
 
-    /// As [`history`](Store::history), of the entries with ids before one: what came before those
-    /// that are known.
+    /// Like [`history`](Store::history), but only entries with ids less than `before`, to page
+    /// backwards.
     pub fn history_before(
         &self,
         chat_id: i64,

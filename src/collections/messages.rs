@@ -15,7 +15,7 @@ use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
 const KIND: Kind = Kind::Messages;
 
 query! {
-    /// Which messages to list.
+    /// Selects the messages to list.
     MessageQuery {
         filters {
             /// Only messages with this sequence or a later one.
@@ -39,8 +39,8 @@ query! {
             error: bool = "error" "BOOL",
         }
         times {
-            /// Only messages of this time or later: epoch milliseconds, or a text in
-            /// RFC 3339 or a UTC day.
+            /// Only messages of this time or later: epoch milliseconds, or a text in RFC 3339 or a
+            /// UTC day.
             since,
             /// Only messages before this time.
             until,
@@ -50,7 +50,7 @@ query! {
             OldestFirst
         }
         from {
-            /// Where the page begins: the `next` of an earlier page.
+            /// Page cursor: the `next` of the previous page.
             after: Option<Cursor>
         }
     }
@@ -99,9 +99,9 @@ impl Store {
         })
     }
 
-    /// Messages, page by page: 100 unless the query says otherwise. Those of a conversation are in
-    /// the order of their sequence; an unknown conversation has none. Without a conversation they
-    /// are those of all, in the order of their time.
+    /// Lists messages, in pages. Default page size: 100. With a `conversation_id`, lists the
+    /// messages of that conversation in the order of their sequence; none if it is unknown. Without
+    /// one, lists the messages of all conversations in the order of their time.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};

@@ -73,28 +73,28 @@ const YEAR_1980_MS: i64 = 315_532_800_000;
 /// What a record takes beside its texts, roughly.
 pub(crate) const RECORD_BYTES: usize = 512;
 
-/// What became of a record that was handed over.
+/// The acknowledgement of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
-    /// The sequence number of the line that holds the fact.
+    /// Sequence number of the line that contains the record.
     pub seq: u64,
-    /// Whether that line is a new one.
+    /// Whether that line is new.
     pub status: AckStatus,
-    /// The id of an event, a task or an entry of a history, or the sequence of a message, which
-    /// the log gives where the record has none.
+    /// The id of an event, task or history entry, or the sequence of a message. The log assigns it
+    /// if the record has none.
     pub assigned: Option<i64>,
-    /// What is probably a mistake in the record, which was taken all the same.
+    /// A probable mistake in the record. The record was accepted.
     pub warning: Option<Warning>,
 }
 
-/// What is probably a mistake in a record.
+/// A probable mistake in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// Its time is before 1980, as one is that was given in seconds where milliseconds are meant.
+    /// The time is before 1980. It was probably given in seconds instead of milliseconds.
     EarlyTime,
-    /// The `inference_metadata` of a message has a field of another type than [`InferenceMetadata`]
-    /// has. It is kept, and no field of the message was filled from it.
+    /// The `inference_metadata` of a message has a field whose type differs from that in
+    /// [`InferenceMetadata`]. It is stored, but no field of the message was filled from it.
     ///
     /// [`InferenceMetadata`]: crate::InferenceMetadata
     UnreadMetadata,
@@ -111,7 +111,7 @@ impl Warning {
         }
     }
 
-    /// What it says to a person.
+    /// The text of the warning.
     pub fn as_str(self) -> &'static str {
         match self {
             Warning::EarlyTime => {
@@ -130,12 +130,12 @@ impl std::fmt::Display for Warning {
     }
 }
 
-/// Whether a record was news.
+/// Whether a record was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckStatus {
     /// A line was added.
     Added,
-    /// The log said so already; nothing was written.
+    /// The log already has this record. Nothing was written.
     Unchanged,
 }
 
@@ -176,8 +176,8 @@ impl IfKnown {
 }
 
 impl Store {
-    /// Records one fact. It is acknowledged, at the level that the store was opened with, when
-    /// this returns.
+    /// Records one fact. When this returns, the fact is acknowledged with the
+    /// [`Durability`](crate::Durability) that the store was opened with.
     ///
     /// ```
     /// use decklog::{AckStatus, ConversationTurn, Store, TurnKind, Validity};
@@ -199,10 +199,9 @@ impl Store {
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput), [`NotFound`](ErrorKind::NotFound),
-    /// [`Lifecycle`](ErrorKind::Lifecycle) and [`Conflict`](ErrorKind::Conflict) reject the record,
-    /// and nothing was written. After
-    /// [`Io`](ErrorKind::Io) while writing or syncing, whether the record is in the log is known
-    /// once the store is opened again.
+    /// [`Lifecycle`](ErrorKind::Lifecycle) and [`Conflict`](ErrorKind::Conflict): the record is
+    /// rejected and nothing is written. After [`Io`](ErrorKind::Io) while writing or syncing, the
+    /// record may or may not be in the log. Open the store again to find out.
     pub fn record(&self, record: impl Into<Record>) -> Result<Ack> {
         self.record_if(record.into(), IfKnown::Compare)
     }
@@ -214,17 +213,17 @@ impl Store {
             .transact(|txn| put_prepared(txn, Ok(prepared), if_known))
     }
 
-    /// Records facts in order, under one lock, with one write for every run of records of the
-    /// same kind and day. Each is taken or rejected by itself, and the answers are in the order
+    /// Records facts in order, under one lock, with one write for every run of records of the same
+    /// kind and day. Each record is accepted or rejected on its own. The results are in the order
     /// of the records.
     ///
     /// # Errors
     /// The outer error means that none of the records is acknowledged:
-    /// [`Locked`](ErrorKind::Locked),
-    /// [`Poisoned`](ErrorKind::Poisoned), [`ReadOnly`](ErrorKind::ReadOnly) before anything was
-    /// written, or [`Io`](ErrorKind::Io), after which any number of them may be in the log. An
-    /// `Io` that concerns one record alone, as when a day's directory cannot be made for it, is
-    /// that record's answer.
+    /// [`Locked`](ErrorKind::Locked), [`Poisoned`](ErrorKind::Poisoned) and
+    /// [`ReadOnly`](ErrorKind::ReadOnly) occur before anything is written; after
+    /// [`Io`](ErrorKind::Io), any number of the records may be in the log. An `Io` that affects
+    /// only one record, such as a failure to create the directory of its day, is the result of that
+    /// record.
     pub fn record_batch(
         &self,
         records: impl IntoIterator<Item = Record>,
@@ -233,8 +232,8 @@ impl Store {
         self.put_batch(records.into_iter().map(judged))
     }
 
-    /// Records all of these facts in order or, if one is rejected, none of them. Other readers see all
-    /// of them or none. After a crash the log may have the first ones alone.
+    /// Records all of these facts in order or, if one is rejected, none of them. Other readers see
+    /// all of them or none. After a crash, the log may have only the first ones.
     ///
     /// ```
     /// use decklog::{ConversationTurn, ErrorKind, Record, Store, ToolCallDone, ToolStatus, TurnKind};
@@ -250,7 +249,7 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// As [`record`](Store::record), for the first record at fault. If records before it were
+    /// As for [`record`](Store::record), of the first rejected record. If records before it were
     /// accepted, the handle reads its files again.
     pub fn record_all(&self, records: impl IntoIterator<Item = Record>) -> Result<Vec<Ack>> {
         let checked = |record| Ok((given(record)?, IfKnown::Compare));

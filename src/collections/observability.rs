@@ -9,40 +9,41 @@ use crate::error::DbError;
 use crate::record::{ConversationTurn, ToolCall, ToolCallDone, ToolCallReq};
 use crate::store::Store;
 
-/// What an agent records of its conversation and asks of it.
+/// The interface with which an agent records and reads its conversation.
 pub trait ObservabilityStore {
-    /// Records a turn, or a new version of it; the same again changes nothing. A `created_at`
-    /// that is not valid retracts the turn.
+    /// Records a turn, or a new version of it. Recording the same turn again has no effect. A
+    /// `created_at` that is not valid retracts the turn.
     fn upsert_conversation_turn(&self, turn: ConversationTurn) -> Result<(), DbError>;
 
-    /// Turns created at `since_ms` or later, in epoch milliseconds; the earliest first, those of
-    /// one moment in the order in which they came. A limit of 0 gives none.
+    /// Lists the turns created at or after `since_ms`, in epoch milliseconds, earliest first. Turns
+    /// with the same time are in the order in which they were recorded. A limit of 0 gives none.
     fn list_conversation_since(
         &self,
         since_ms: i64,
         limit: usize,
     ) -> Result<Vec<ConversationTurn>, DbError>;
 
-    /// Records a request, or a new version of it; the same again changes nothing, and what the
-    /// call came to stays. A tool that runs again is another call, with a `call_id` of its own. A `started_at` that is not valid retracts the call.
+    /// Records a request, or a new version of it. Recording the same request again has no effect.
+    /// An existing outcome of the call is kept: to run a tool again, record another call with its
+    /// own `call_id`. A `started_at` that is not valid retracts the call.
     fn record_tool_call_requested(&self, req: ToolCallReq) -> Result<(), DbError>;
 
-    /// Records the outcome of a call; the same again changes nothing.
+    /// Records the outcome of a call. Recording the same outcome again has no effect.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) if the call was never requested or was retracted;
-    /// [`Conflict`](crate::ErrorKind::Conflict) if it has another outcome, which stands.
+    /// [`Conflict`](crate::ErrorKind::Conflict) if it has another outcome, which is kept.
     fn record_tool_call_done(&self, done: ToolCallDone) -> Result<(), DbError>;
 
-    /// The call with this key and, once it has one, its outcome.
+    /// The call with this key, with its outcome if it has one.
     fn get_tool_call(
         &self,
         request_id: Uuid,
         call_id: &str,
     ) -> Result<Option<(ToolCallReq, Option<ToolCallDone>)>, DbError>;
 
-    /// The calls of a turn; the last started first, those of one moment in the order in which
-    /// they came. A limit of 0 gives none.
+    /// Lists the calls of a turn, latest start first. Calls with the same start are in the order in
+    /// which they were recorded. A limit of 0 gives none.
     fn list_tool_calls_by_parent(
         &self,
         parent_id: Uuid,

@@ -11,16 +11,16 @@ use crate::index::{KeyHash, Position, RowId, Select, Table};
 use crate::record::{Kind, words};
 use crate::store::{Inner, ReadAhead, Reads, Snapshot};
 
-/// Number of records of a page, unless the query says otherwise.
+/// Default number of records of a page.
 pub const PAGE_LIMIT: usize = 100;
 /// Maximum number of records of a page that a client is given over HTTP or MCP.
 #[cfg(feature = "wire")]
 pub const PAGE_LIMIT_MAX: usize = 1_000;
 
 words! {
-    /// The order of a list, by the records' own time or by the ids that the log gave; records of one
-    /// moment are in the order in which what stands of them was recorded, conversations in that in
-    /// which they began.
+    /// The order of a list, by the records' own time or by the ids that the log assigned. Records
+    /// with the same time are in the order in which their current versions were recorded;
+    /// conversations, in the order in which they were first recorded.
     Order ("order") {
         /// Earliest first.
         OldestFirst = "asc",
@@ -34,11 +34,11 @@ words! {
 pub struct Page<T> {
     /// The records.
     pub items: Vec<T>,
-    /// Where the next page begins, if the limit ended this one.
+    /// The cursor of the next page, if the limit ended this one.
     pub next: Option<Cursor>,
 }
 
-/// A place in a list, after a record. It stays good while records are added or removed and while
+/// A position in a list, after a record. It stays valid while records are added or removed, while
 /// the log is compacted, and in every process.
 ///
 /// ```

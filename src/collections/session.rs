@@ -17,54 +17,54 @@ use crate::record::{
 };
 use crate::store::{Inner, Store};
 
-/// What stands at one place of a session's tree.
+/// The item of a node of a session's tree.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SessionItem {
-    /// The conversation, with what its messages add up to.
+    /// A conversation, with the totals of its messages.
     Conversation(Box<(Conversation, ConversationStats)>),
     /// A turn.
     Turn(ConversationTurn),
-    /// A message, where there are no turns.
+    /// A message, if the conversation has no turns.
     Message(Box<ConversationMessage>),
     /// A tool call.
     Call(Box<ToolCall>),
 }
 
-/// A place of a session's tree.
+/// A node of a session's tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionNode {
-    /// What stands there.
+    /// The item of the node.
     pub item: SessionItem,
-    /// How deep, from 0.
+    /// The depth, from 0.
     pub depth: usize,
-    /// When it was, or began, in epoch milliseconds.
+    /// The time of the item, or its start time, in epoch milliseconds.
     pub at: i64,
-    /// How long it took, in milliseconds: a call by its outcome, a prompt up to the last thing
-    /// under it.
+    /// The duration, in milliseconds: of a call, the latency of its outcome; of a prompt, up to the
+    /// end of the last node under it.
     pub duration_ms: Option<i64>,
-    /// How it ended, where it is something that ends.
+    /// The status, for items that end, such as calls.
     pub status: Option<SpanStatus>,
-    /// Of a turn: what the model thought before it, as its message has it.
+    /// For a turn: the model's reasoning before it, from its message.
     pub reasoning: Option<String>,
 }
 
-/// A session, drawn from above: under each place come those that are deeper.
+/// The tree of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionTree {
-    /// The places, in the order in which a tree is drawn.
+    /// The nodes in pre-order: each node is followed by the nodes under it, which are deeper.
     pub nodes: Vec<SessionNode>,
 }
 
 impl Store {
-    /// The tree of a conversation or of a thread of turns, which is one and the same id where
-    /// both are kept; `None` if there is neither.
+    /// The tree of a conversation or of a thread of turns; `None` if there is neither. If both
+    /// exist, they have the same id.
     ///
-    /// A turn stands under the prompt that it comes from by its chain of parents, a tool call
-    /// under its turn. Tool outputs are left out: they are the calls' outcomes. Turns whose
-    /// messages are of another conversation, as a sub-agent's are, stand in the tree of that one.
-    /// A conversation without turns is drawn from its messages. Conversations whose `parent_id` is
-    /// this one's stand under the call that started them, or at the end: each is one place, and its
-    /// tree is asked for by its own id.
+    /// A turn is placed under its prompt, which is found by the chain of parents; a tool call is
+    /// placed under its turn. Tool outputs are left out: they are the outcomes of the calls. Turns
+    /// whose messages belong to another conversation, such as that of a sub-agent, are in the tree
+    /// of that conversation. The tree of a conversation without turns is built from its messages.
+    /// Conversations whose `parent_id` is this conversation are placed under the call that started
+    /// them, or at the end. Each of them is one node: request its tree by its own id.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};

@@ -20,7 +20,7 @@ use crate::store::{Reads, Redacted, Store, Txn};
 const KIND: Kind = Kind::Conversations;
 
 query! {
-    /// Which conversations to list.
+    /// Selects the conversations to list.
     ///
     /// ```
     /// # use decklog::{Client, Store};
@@ -40,7 +40,7 @@ query! {
             project: String = "project" "NAME",
             /// Only conversations of this client.
             client: Client = "client" "NAME",
-            /// Only conversations of this user: the id as it was given, or its hash.
+            /// Only conversations of this user: the original id, or its hash.
             user_id: String = "user" "ID",
             /// Only conversations of this session.
             session_id: String = "session" "ID",
@@ -69,12 +69,12 @@ query! {
     }
 }
 
-/// A part of the conversations that match a query.
+/// A page of the conversations that match a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationList {
-    /// Those asked for, each with what its messages add up to.
+    /// The conversations of the page, each with the totals of its messages.
     pub items: Vec<(Conversation, ConversationStats)>,
-    /// How many match, whatever limit and offset are.
+    /// Number of conversations that match, regardless of limit and offset.
     pub total: usize,
 }
 
@@ -112,7 +112,7 @@ fn is_within(directory: &str, workspace: &str) -> bool {
 }
 
 impl Store {
-    /// The conversation with this id, and what its messages add up to.
+    /// The conversation with this id, and the totals of its messages.
     pub fn get_conversation(&self, id: Uuid) -> Result<Option<(Conversation, ConversationStats)>> {
         self.inner().with_snapshot(|view| get(view, id))
     }
@@ -124,12 +124,12 @@ impl Store {
             .with_snapshot(|view| Ok(check_known(view, id).is_ok()))
     }
 
-    /// Conversations, a part of the list at a time. Those of a user are found by the id as it was
-    /// given, hashed or not.
+    /// Lists conversations, by limit and offset. A user's conversations are found by the original
+    /// id, even if ids are hashed.
     ///
     /// # Errors
-    /// [`Io`](ErrorKind::Io), also if it asks for a user, ids in the log are hashed, and their key
-    /// is not there.
+    /// [`Io`](ErrorKind::Io), also if the query has a user, ids in the log are hashed, and the key
+    /// of user ids is missing.
     pub fn conversations(&self, query: &ConversationQuery) -> Result<ConversationList> {
         Ok(self.conversations_within(query, usize::MAX)?.0)
     }
@@ -162,10 +162,10 @@ impl Store {
         })
     }
 
-    /// Changes a conversation: what `change` makes of it as it stands is recorded, if that is
-    /// something else. Its `updated_at` becomes now unless `change` sets it, or it is later.
-    /// Returns the conversation as it stands then. `change` runs while the store is locked and
-    /// must not use it: it would wait for itself.
+    /// Changes a conversation: applies `change` to its current version, and records the result if
+    /// it differs. Its `updated_at` becomes the current time unless `change` sets it, or it is
+    /// later. Returns the new version. `change` runs while the store is locked and must not use the
+    /// store: this would deadlock.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, Store};
@@ -181,8 +181,8 @@ impl Store {
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) if there is no such conversation;
-    /// [`InvalidInput`](ErrorKind::InvalidInput) and [`Conflict`](ErrorKind::Conflict) for what
-    /// cannot be recorded, as another `created_at`.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) and [`Conflict`](ErrorKind::Conflict) if the
+    /// result cannot be recorded, for example if it has another `created_at`.
     pub fn update_conversation(
         &self,
         id: Uuid,

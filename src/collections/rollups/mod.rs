@@ -34,7 +34,7 @@ const HASHES_MAX: usize = 1 << 19;
 /// How often a day is begun anew whose rollups were written by another meanwhile.
 const TRIES_MAX: u32 = 5;
 
-/// Of which days to tell what messages add up to.
+/// Selects the days of the rollups.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RollupQuery {
     /// Only this day and later ones.
@@ -44,15 +44,16 @@ pub struct RollupQuery {
 }
 
 impl Store {
-    /// What the messages of each day and group add up to, those that retention removed included:
-    /// by day, then by model, configuration, orchestration mode and task type, those that have
-    /// none first. `through_seq` is the greatest sequence number of the log, or that of a rollup
-    /// that says more.
+    /// The totals of the messages of each day and group, including messages that retention removed.
+    /// Sorted by day, then by model, configuration, orchestration mode and task type; absent values
+    /// come first. `through_seq` is the greatest sequence number of the log, or that of a rollup if
+    /// greater.
     ///
-    /// It reads every message of the days asked for that is in the log; other records are
-    /// recorded meanwhile.
+    /// Reads every message of the requested days that is in the log. Other records can be recorded
+    /// in the meantime.
     ///
-    /// A message that was removed and comes back is not counted again, nor is its conversation.
+    /// A message that was removed and then added again is not counted twice, and neither is its
+    /// conversation.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};
@@ -76,7 +77,7 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`Conflict`](ErrorKind::Conflict) if a day's rollups were written again and again while its
+    /// [`Conflict`](ErrorKind::Conflict) if a day's rollups were rewritten repeatedly while its
     /// messages were read.
     pub fn rollups(&self, query: &RollupQuery) -> Result<Vec<Rollup>> {
         let mut rollups = Vec::new();
@@ -86,14 +87,13 @@ impl Store {
         Ok(rollups)
     }
 
-    /// Writes what the messages of a day add up to, and returns once that is on disk: those of
-    /// its messages that have no greater sequence number than the one returned may be removed
-    /// then, and [`rollups`](Store::rollups) still includes them. Again after a crash, or with
-    /// nothing new, it counts nothing twice.
+    /// Writes the rollups of a day and returns once they are on disk. The day's messages up to the
+    /// returned sequence number may then be removed; [`rollups`](Store::rollups) still includes
+    /// them. Calling it again, after a crash or without new messages, counts nothing twice.
     ///
     /// # Errors
-    /// [`Conflict`](ErrorKind::Conflict) if others wrote the day's rollups again and again
-    /// meanwhile; whatever keeps records from being written.
+    /// [`Conflict`](ErrorKind::Conflict) if other writers rewrote the day's rollups repeatedly in
+    /// the meantime; any error of writing records.
     pub fn roll_up(&self, day: Day) -> Result<u64> {
         let mut tries = 1;
         loop {

@@ -8,7 +8,8 @@ use serde::{Serialize, Serializer};
 use crate::error::{Error, Result};
 use crate::record::Day;
 
-/// A place in what a search finds. It stays good while records are added, and in every process.
+/// A position in the matches of a search. It stays valid while records are added, and in every
+/// process.
 ///
 /// ```
 /// let cursor: decklog::query::SearchCursor = "2025-12-27-1042-1".parse()?;

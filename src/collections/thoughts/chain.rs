@@ -17,19 +17,19 @@ use crate::record::{GENESIS_HASH, Record, ThoughtRecord};
 use crate::segment::Damage;
 use crate::store::{Inner, ReadAhead, Reads, Snapshot};
 
-/// What a check of one task's chain found.
+/// The result of a check of one task's chain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ChainCheck {
     /// The task.
     pub task_id: String,
-    /// How many records the chain has.
+    /// Number of records of the chain.
     pub records: u64,
-    /// The hash of the last one, to compare with one that was kept elsewhere.
+    /// The hash of the last record, to compare with a copy kept elsewhere.
     pub head: Option<String>,
-    /// The first place where it does not hold.
+    /// The first break of the chain, if any.
     pub broken: Option<ChainBreak>,
-    /// Damage in the files of thoughts that may have taken records from this chain; all chains
-    /// of one check share it.
+    /// Damage in the files of thoughts that may have destroyed records of this chain. It is the
+    /// same for all chains of one check.
     #[serde(serialize_with = "as_list", skip_serializing_if = "<[_]>::is_empty")]
     pub damage: Arc<[Damage]>,
 }
@@ -42,26 +42,26 @@ fn as_list<S: serde::Serializer>(
 }
 
 impl ChainCheck {
-    /// Whether the chain holds and no line that may belong to it is damaged. A chain that lost its
-    /// last records holds, and so does one without any: compare [`records`](ChainCheck::records)
-    /// and [`head`](ChainCheck::head) with what was kept elsewhere.
+    /// Whether the chain is unbroken and no line that may belong to it is damaged. A chain that
+    /// lost its last records is unbroken, and so is a chain without records: compare
+    /// [`records`](ChainCheck::records) and [`head`](ChainCheck::head) with copies kept elsewhere.
     pub fn is_intact(&self) -> bool {
         self.broken.is_none() && self.damage.is_empty()
     }
 }
 
-/// Where a chain breaks.
+/// A break of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChainBreak {
-    /// Which record of the chain, from 1.
+    /// Position of the record in the chain, from 1.
     pub position: u64,
-    /// Its id, if it can be read.
+    /// The id of the record, if it can be read.
     pub id: Option<String>,
     /// The file, relative to the store.
     pub file: String,
-    /// Where its line starts in the file, in bytes.
+    /// Offset of its line in the file, in bytes.
     pub offset: u64,
-    /// What does not hold.
+    /// The reason for the break.
     pub reason: String,
 }
 
