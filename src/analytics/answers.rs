@@ -186,8 +186,7 @@ pub struct TaskSums {
     /// Requests: messages in the role `assistant` that are not a further part of an answer, and
     /// messages in other roles with an error.
     pub requests: u64,
-    /// The requests divided by the requests of the bucket, from 0 to 1. Absent if the bucket has
-    /// none.
+    /// Share of the bucket's requests, from 0 to 1. Absent if the bucket has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
 }

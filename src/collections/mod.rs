@@ -249,7 +249,7 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// As for [`record`](Store::record), of the first rejected record. If records before it were
+    /// Those of [`record`](Store::record), for the first rejected record. If records before it were
     /// accepted, the handle reads its files again.
     pub fn record_all(&self, records: impl IntoIterator<Item = Record>) -> Result<Vec<Ack>> {
         let checked = |record| Ok((given(record)?, IfKnown::Compare));

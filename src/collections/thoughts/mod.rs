@@ -257,8 +257,8 @@ impl<'a> Thoughts<'a> {
     /// records.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty task; otherwise only if the store
-    /// cannot be read. A broken chain is not an error: the result names the break.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty task; otherwise fails only if the
+    /// store cannot be read. A broken chain is not an error: the result names the break.
     pub fn verify_chain(&self, task_id: &str) -> Result<ChainCheck> {
         let check = self.verify_chain_with(task_id, &mut |_| ControlFlow::Continue(()))?;
         Ok(check.unwrap_or_default())
