@@ -8,13 +8,12 @@ use uuid::Uuid;
 use super::query::Scope;
 use crate::record::{Day, Timestamp};
 
-/// The group of a row: the bucket, and the names that its messages share. A name is left out if the
+/// The group of a row: the bucket, and the names that its messages share. A name is absent if the
 /// report does not group by it, or if the messages have none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct RowKey {
-    /// The first day of the bucket, also if the period begins later in that bucket; left out without
-    /// buckets.
+    /// The first day of the bucket, even if the period begins later. Absent without buckets.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "wire", schema(value_type = Option<String>, format = Date))]
     pub bucket: Option<Day>,
@@ -38,7 +37,7 @@ pub struct RowKey {
 pub struct LatencyMs {
     /// Number of answers with a latency.
     pub count: u64,
-    /// The average; like the quantiles, left out if no answer has a latency.
+    /// The average. Absent, like the quantiles, if no answer has a latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub avg: Option<f64>,
     /// The median, within 1 %.
@@ -56,14 +55,14 @@ pub struct LatencyMs {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct UsageSums {
-    /// Messages with any role.
+    /// Number of messages, in any role.
     pub messages: u64,
-    /// Requests: messages in the role `assistant` that are no further part of another one's
-    /// answer, and messages in other roles that have an error.
+    /// Requests: messages in the role `assistant` that are not a further part of an answer, and
+    /// messages in other roles with an error.
     pub requests: u64,
-    /// Tokens of prompts, of messages in any role.
+    /// Prompt tokens of messages in any role.
     pub tokens_in: u64,
-    /// Tokens of answers, of messages in any role.
+    /// Answer tokens of messages in any role.
     pub tokens_out: u64,
     /// The part of `tokens_in` that was neither written to a cache nor read from one.
     pub tokens_input: u64,
@@ -101,32 +100,32 @@ pub struct TurnRow {
     /// The bucket, and the `model_name` of the events as `model_used`.
     #[serde(flatten)]
     pub of: RowKey,
-    /// Their sums.
+    /// The sums of the turns.
     #[serde(flatten)]
     pub sums: TurnSums,
 }
 
-/// The sums of the requests of a model and configuration. Latencies, tokens and context are of
-/// messages in the role `assistant` alone. A group that has only further parts of answers, to
-/// requests of another group or day, has a row as well.
+/// The sums of the requests of a model and configuration. Latencies, tokens and context utilization
+/// include only messages in the role `assistant`. A group also has a row if it has only further
+/// parts of answers, to requests of another group or day.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ModelSums {
-    /// Requests: messages in the role `assistant` that are no further part of another one's
-    /// answer, and messages in other roles that have an error.
+    /// Requests: messages in the role `assistant` that are not a further part of an answer, and
+    /// messages in other roles with an error.
     pub requests: u64,
-    /// How long they took.
+    /// Latency of the answers.
     pub latency_ms: LatencyMs,
-    /// Tokens of their prompts.
+    /// Prompt tokens.
     pub tokens_in: u64,
-    /// Tokens of their answers.
+    /// Answer tokens.
     pub tokens_out: u64,
-    /// Average use of the context window, from 0 to 1; left out if no answer has it.
+    /// Average used fraction of the context window, from 0 to 1. Absent if no answer has a value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_utilization_avg: Option<f64>,
-    /// Messages in any role that have an error.
+    /// Number of messages with an error, in any role.
     pub errors: u64,
-    /// Which part of the requests failed, from 0 to 1; left out if there were none.
+    /// Failed requests divided by requests, from 0 to 1. Absent if there were no requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_rate: Option<f64>,
 }
@@ -135,14 +134,14 @@ pub struct ModelSums {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ErrorSums {
-    /// Messages in any role that have an error.
+    /// Number of messages with an error, in any role.
     pub errors: u64,
-    /// Requests: messages in the role `assistant` that are no further part of another one's
-    /// answer, and messages in other roles that have an error.
+    /// Requests: messages in the role `assistant` that are not a further part of an answer, and
+    /// messages in other roles with an error.
     pub requests: u64,
     /// Failed requests.
     pub failed_requests: u64,
-    /// Which part of the requests failed, from 0 to 1; left out if there were none.
+    /// Failed requests divided by requests, from 0 to 1. Absent if there were no requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_rate: Option<f64>,
 }
@@ -151,11 +150,11 @@ pub struct ErrorSums {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ErrorCount {
-    /// The class of the error; left out for errors of none, and for those past the first 1000
-    /// types of a group and day.
+    /// The error type. Absent for errors without a type, and for those past the first 1000 types of
+    /// a group and day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_type: Option<String>,
-    /// Messages in any role that have such an error.
+    /// Number of messages with such an error, in any role.
     pub errors: u64,
 }
 
@@ -167,7 +166,7 @@ pub struct ErrorSample {
     pub id: Uuid,
     /// The conversation's id.
     pub conversation_id: Uuid,
-    /// When it was sent, RFC 3339.
+    /// Time of the message, RFC 3339.
     #[cfg_attr(feature = "wire", schema(value_type = String, format = DateTime))]
     pub timestamp: Timestamp,
     /// The requested model.
@@ -184,10 +183,10 @@ pub struct ErrorSample {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct TaskSums {
-    /// Requests: messages in the role `assistant` that are no further part of another one's
-    /// answer, and messages in other roles that have an error.
+    /// Requests: messages in the role `assistant` that are not a further part of an answer, and
+    /// messages in other roles with an error.
     pub requests: u64,
-    /// Which part of the bucket's requests these are, from 0 to 1; left out if it has none.
+    /// Share of the bucket's requests, from 0 to 1. Absent if the bucket has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
 }
@@ -198,7 +197,7 @@ pub struct TaskSums {
 pub struct ContextSums {
     /// Number of answers with a value.
     pub count: u64,
-    /// Average use, from 0 to 1; left out if no answer has a value.
+    /// Average used fraction, from 0 to 1. Absent if no answer has a value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub avg: Option<f64>,
 }
@@ -207,11 +206,11 @@ pub struct ContextSums {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct CompressionSums {
-    /// Messages in the role `assistant` that are no further part of another one's answer.
+    /// Number of messages in the role `assistant` that are not a further part of an answer.
     pub requests: u64,
-    /// Answers whose context was compressed first, further parts included.
+    /// Number of answers with a compressed context, including further parts.
     pub compressed: u64,
-    /// Which part of the requests these are, from 0 to 1; left out if there were none.
+    /// Compressed answers divided by requests, from 0 to 1. Absent if there were no requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
 }
@@ -220,10 +219,10 @@ pub struct CompressionSums {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct LatencySums {
-    /// Requests: messages in the role `assistant` that are no further part of another one's
-    /// answer, and messages in other roles that have an error.
+    /// Requests: messages in the role `assistant` that are not a further part of an answer, and
+    /// messages in other roles with an error.
     pub requests: u64,
-    /// How long they took.
+    /// Latency of the answers.
     pub latency_ms: LatencyMs,
 }
 
@@ -231,7 +230,7 @@ macro_rules! reports {
     (
         $($(#[$doc:meta])* $report:ident: $row:ident of $sums:ident, total $total:ident { $($more:tt)* })+
     ) => { $(
-        /// A row of its report.
+        /// A row of the report.
         #[derive(Debug, Clone, Default, PartialEq, Serialize)]
         #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
         pub struct $row {
@@ -247,14 +246,14 @@ macro_rules! reports {
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
         pub struct $report {
-            /// What it was made of.
+            /// The query of the report, with its defaults.
             pub scope: Scope,
-            /// By bucket, the earliest first; then those with the most requests first, of errors
-            /// those with the most errors.
+            /// The rows, sorted by bucket, earliest first; then by requests, most first, or in an
+            /// errors report by errors, most first.
             pub rows: Vec<$row>,
             /// Number of rows without the limit.
             pub row_count: usize,
-            /// What all rows add up to, those past the limit included.
+            /// The totals of all rows, including those past the limit.
             pub total: $total,
             $($more)*
         }
@@ -264,14 +263,13 @@ macro_rules! reports {
 reports! {
     /// Messages and tokens.
     UsageReport: UsageRow of UsageSums, total UsageSums {
-        /// The tokens that `turn.completed` events in the log name, by bucket and model. An agent
-        /// that records messages as well names the same tokens there, so `rows` and `total` do not
-        /// have these.
+        /// The tokens of the `turn.completed` events in the log, by bucket and model. Not included
+        /// in `rows` and `total`: an agent that also records messages has the same tokens there.
         pub turns: Vec<TurnRow>,
     }
-    /// What requests came to, by model and configuration.
+    /// Sums of the requests, by model and configuration.
     ModelsReport: ModelRow of ModelSums, total ModelSums {}
-    /// Errors by type, the most first; and the latest of them.
+    /// Errors by type, most frequent first, and the latest errors.
     ErrorsReport: ErrorRow of ErrorCount, total ErrorSums {
         /// The latest messages with an error, latest first. Maximum: 20.
         pub samples: Vec<ErrorSample>,
@@ -290,11 +288,11 @@ reports! {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ActiveRow {
-    /// The first day of the bucket; left out where all days are added up.
+    /// The first day of the bucket. Absent if all days are in one row.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "wire", schema(value_type = Option<String>, format = Date))]
     pub bucket: Option<Day>,
-    /// The conversations that have a message of its days, each once.
+    /// Number of distinct conversations with a message in the bucket.
     pub conversations: u64,
 }
 
@@ -302,33 +300,33 @@ pub struct ActiveRow {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ActiveReport {
-    /// What it was made of.
+    /// The query of the report, with its defaults.
     pub scope: Scope,
-    /// By bucket, the earliest first; those without any are left out.
+    /// The rows, sorted by bucket, earliest first. Buckets without conversations are left out.
     pub rows: Vec<ActiveRow>,
     /// Number of rows without the limit.
     pub row_count: usize,
 }
 
-/// What a dashboard shows: of the current UTC day, or of the days asked for. As JSON, every member
-/// is there: a rate or an average of nothing is null.
+/// Metrics for a dashboard, of the current UTC day or of the requested days. JSON has every member:
+/// a rate or an average without data is null.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct DashboardMetrics {
-    /// What it was made of. Not in JSON.
+    /// The query of the metrics, with its defaults. Not in JSON.
     #[serde(skip)]
     pub scope: Scope,
-    /// Conversations that have a message of these days; `None` for several days of which one has
-    /// a rollup that does not name its conversations.
+    /// Number of distinct conversations with a message in these days; `None` for several days if
+    /// one of them has a rollup without the ids of its conversations.
     #[cfg_attr(feature = "wire", schema(required))]
     pub conversations_today: Option<u64>,
-    /// Messages with any role.
+    /// Number of messages, in any role.
     pub messages_today: u64,
-    /// Tokens of prompts and answers, of messages in any role.
+    /// Prompt and answer tokens of messages in any role.
     pub tokens_today: u64,
-    /// Tokens of prompts.
+    /// Prompt tokens.
     pub tokens_in_today: u64,
-    /// Tokens of answers.
+    /// Answer tokens.
     pub tokens_out_today: u64,
     /// Average latency of answers in milliseconds; `None` if no answer has a latency.
     #[cfg_attr(feature = "wire", schema(required))]
@@ -346,7 +344,7 @@ pub struct DashboardMetrics {
     pub by_config: BTreeMap<String, u64>,
     /// Requests per task type.
     pub by_task_type: BTreeMap<String, u64>,
-    /// Average use of the context window, from 0 to 1; `None` if no answer has it.
+    /// Average used fraction of the context window, from 0 to 1; `None` if no answer has a value.
     #[cfg_attr(feature = "wire", schema(required))]
     pub avg_context_utilization: Option<f64>,
     /// Answers with compressed context divided by answers, from 0 to 1; `None` if there were none.

@@ -14,7 +14,7 @@ use crate::line::{Decoded, Op};
 use crate::record::{CodeEditProposal, ConversationTurn, Kind, ToolCall};
 use crate::store::{Reads, Snapshot, Store};
 
-/// A read-only view of a store as of a past time; from [`Store::as_of`].
+/// The state of a store at a point in time. Created by [`Store::as_of`].
 #[derive(Debug, Clone, Copy)]
 pub struct AsOf<'a> {
     store: &'a Store,
@@ -23,8 +23,8 @@ pub struct AsOf<'a> {
 }
 
 impl Store {
-    /// The turns, tool calls and proposals as of a time in epoch milliseconds; with `None`, as they
-    /// are now.
+    /// The turns, tool calls and proposals as of a point in time, in epoch milliseconds. `None`:
+    /// the current state.
     ///
     /// ```
     /// # use decklog::{ConversationTurn, Store, TurnKind, Validity};
@@ -47,14 +47,14 @@ impl Store {
 }
 
 impl AsOf<'_> {
-    /// The turn with this id, if it was asserted and not retracted at that time.
+    /// The turn with this id; `None` if it did not exist or was retracted at that time.
     pub fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
         self.store
             .inner()
             .with_snapshot(|view| turns::get(view, id, self.at))
     }
 
-    /// The turns that were current at that time, page by page.
+    /// Lists the turns that existed and were not retracted at that time, in pages.
     pub fn turns(&self, query: &TurnQuery) -> Result<Page<ConversationTurn>> {
         self.turns_within(query, usize::MAX)
     }
@@ -69,14 +69,14 @@ impl AsOf<'_> {
         turns::list(self.store.inner(), query, bytes_max, self.at)
     }
 
-    /// The tool call with this key, if it was current at that time, with its outcome if it had one
-    /// by then.
+    /// The tool call with this key, with its outcome if it had one; `None` if it did not exist or
+    /// was retracted at that time.
     pub fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
         let inner = self.store.inner();
         inner.with_snapshot(|view| calls::get(view, request_id, call_id, self.at))
     }
 
-    /// The tool calls that were current at that time, page by page.
+    /// Lists the tool calls that existed and were not retracted at that time, in pages.
     pub fn tool_calls(&self, query: &CallQuery) -> Result<Page<ToolCall>> {
         self.tool_calls_within(query, usize::MAX)
     }
@@ -91,13 +91,14 @@ impl AsOf<'_> {
         calls::list(self.store.inner(), query, bytes_max, self.at)
     }
 
-    /// The proposal of a request, if it was current at that time, with its status at that time.
+    /// The proposal of a request, with its status at that time; `None` if it did not exist or was
+    /// retracted.
     pub fn get_proposal(&self, request_id: Uuid) -> Result<Option<CodeEditProposal>> {
         let inner = self.store.inner();
         inner.with_snapshot(|view| proposals::get(view, request_id, self.at))
     }
 
-    /// The proposals that were current at that time, page by page.
+    /// Lists the proposals that existed and were not retracted at that time, in pages.
     pub fn proposals(&self, query: &ProposalQuery) -> Result<Page<CodeEditProposal>> {
         self.proposals_within(query, usize::MAX)
     }

@@ -18,7 +18,7 @@ use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
 const KIND: Kind = Kind::ToolCalls;
 
 query! {
-    /// Which tool calls to list.
+    /// Selects the tool calls to list.
     ///
     /// ```
     /// # use decklog::{CallStatus, Store};
@@ -58,7 +58,7 @@ query! {
             NewestFirst
         }
         from {
-            /// Where the page begins: the `next` of an earlier page.
+            /// Page cursor: the `next` of the previous page.
             after: Option<Cursor>
         }
     }
@@ -84,13 +84,13 @@ impl CallQuery {
 }
 
 impl Store {
-    /// The call with this key and its outcome, if it has one; `None` if the call is unknown or
-    /// retracted.
+    /// The call with this key, with its outcome if it has one; `None` if the call does not exist or
+    /// is retracted.
     pub fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
         self.as_of(None).get_tool_call(request_id, call_id)
     }
 
-    /// Tool calls that are not retracted, page by page.
+    /// Lists the tool calls that are not retracted, in pages.
     pub fn tool_calls(&self, query: &CallQuery) -> Result<Page<ToolCall>> {
         self.as_of(None).tool_calls(query)
     }

@@ -11,7 +11,7 @@ use crate::store::{Inner, Reads, Redacted, Store, Txn};
 const KIND: Kind = Kind::Events;
 
 query! {
-    /// Which events to list.
+    /// Selects the events to list.
     ///
     /// ```
     /// # use decklog::{Store, event_type};
@@ -48,7 +48,7 @@ query! {
             OldestFirst
         }
         from {
-            /// Where the page begins: the `next` of an earlier page.
+            /// Page cursor: the `next` of the previous page.
             after: Option<Cursor>
         }
     }
@@ -69,8 +69,8 @@ impl EventQuery {
 }
 
 impl Store {
-    /// Logs an event with the current time and returns its id. To log an event with another time,
-    /// [`record`](Store::record) an [`Event`].
+    /// Logs an event with the current time and returns its id. To set another time, pass an
+    /// [`Event`] to [`record`](Store::record).
     ///
     /// ```
     /// # use decklog::{Store, event_type};
@@ -85,7 +85,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Lifecycle`](ErrorKind::Lifecycle) if there is no event `parent_id`;
-    /// [`InvalidInput`](ErrorKind::InvalidInput) if the type is no dotted name.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) if the type is not a dotted name.
     pub fn log_event(
         &self,
         parent_id: Option<i64>,
@@ -104,7 +104,7 @@ impl Store {
         self.inner().with_snapshot(|view| find(view, id))
     }
 
-    /// Events, page by page.
+    /// Lists events, in pages.
     pub fn events(&self, query: &EventQuery) -> Result<Page<Event>> {
         self.events_within(query, usize::MAX)
     }
@@ -146,14 +146,14 @@ impl Store {
         })
     }
 
-    /// The latest `revision.promoted` event, which names the good revision to roll back to.
+    /// The latest `revision.promoted` event. It names the known good revision to roll back to.
     pub fn current_revision(&self) -> Result<Option<Event>> {
         self.inner()
             .with_snapshot(|view| latest(view, event_type::REVISION_PROMOTED))
     }
 
-    /// Number of workers that a supervisor has spawned: the `worker.spawned` events that are direct
-    /// children of its event.
+    /// Number of workers that a supervisor has spawned: the `worker.spawned` events directly under
+    /// its event.
     pub fn worker_sequence(&self, supervisor_id: i64) -> Result<u64> {
         let below = under(self.inner(), supervisor_id)?.into_iter();
         let spawned = below.filter(|event| event.event_type == event_type::WORKER_SPAWNED);

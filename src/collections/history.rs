@@ -10,8 +10,8 @@ use crate::store::{Reads, Redacted, Store, Txn};
 const KIND: Kind = Kind::History;
 
 impl Store {
-    /// The last entries of a chat, oldest first. The cost depends on `limit` alone, not on the
-    /// length of the chat.
+    /// The last `limit` entries of a chat, earliest first. The cost depends on `limit` only, not on
+    /// the length of the chat.
     ///
     /// ```
     /// # use decklog::{HistoryEntry, Role, Store};
@@ -28,8 +28,8 @@ impl Store {
         self.history_before(chat_id, i64::MAX, limit)
     }
 
-    /// As [`history`](Store::history), but only entries whose ids are less than the given one. Use
-    /// it to page backwards.
+    /// Like [`history`](Store::history), but only entries with ids less than `before`, to page
+    /// backwards.
     pub fn history_before(
         &self,
         chat_id: i64,

@@ -15,7 +15,7 @@ use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
 const KIND: Kind = Kind::Messages;
 
 query! {
-    /// Which messages to list.
+    /// Selects the messages to list.
     MessageQuery {
         filters {
             /// Only messages with this sequence or a later one.
@@ -50,7 +50,7 @@ query! {
             OldestFirst
         }
         from {
-            /// Where the page begins: the `next` of an earlier page.
+            /// Page cursor: the `next` of the previous page.
             after: Option<Cursor>
         }
     }
@@ -99,9 +99,9 @@ impl Store {
         })
     }
 
-    /// Messages, page by page. Default page size: 100. With a conversation, its messages are
-    /// ordered by sequence; an unknown conversation has none. Without one, the messages of all
-    /// conversations are listed by time.
+    /// Lists messages, in pages. Default page size: 100. With a `conversation_id`, lists the
+    /// messages of that conversation in the order of their sequence; none if it is unknown. Without
+    /// one, lists the messages of all conversations in the order of their time.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};

@@ -73,17 +73,17 @@ const YEAR_1980_MS: i64 = 315_532_800_000;
 /// Estimated memory overhead of a record, without its strings.
 pub(crate) const RECORD_BYTES: usize = 512;
 
-/// The result of recording one record.
+/// The acknowledgement of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
-    /// The sequence number of the line that holds the record.
+    /// Sequence number of the line that contains the record.
     pub seq: u64,
     /// Whether that line is new.
     pub status: AckStatus,
-    /// The id of an event, task or history entry, or the sequence of a message. The store assigns
-    /// it if the record has none.
+    /// The id of an event, task or history entry, or the sequence of a message. The log assigns it
+    /// if the record has none.
     pub assigned: Option<i64>,
-    /// A probable mistake in the record, which was accepted nevertheless.
+    /// A probable mistake in the record. The record was accepted.
     pub warning: Option<Warning>,
 }
 
@@ -93,8 +93,8 @@ pub struct Ack {
 pub enum Warning {
     /// The time is before 1980. It was probably given in seconds instead of milliseconds.
     EarlyTime,
-    /// A field of the message's `inference_metadata` has a type other than the one in
-    /// [`InferenceMetadata`]. The metadata is kept, but no field of the message was filled from it.
+    /// The `inference_metadata` of a message has a field whose type differs from that in
+    /// [`InferenceMetadata`]. It is stored, but no field of the message was filled from it.
     ///
     /// [`InferenceMetadata`]: crate::InferenceMetadata
     UnreadMetadata,
@@ -111,7 +111,7 @@ impl Warning {
         }
     }
 
-    /// The warning as text for people.
+    /// The text of the warning.
     pub fn as_str(self) -> &'static str {
         match self {
             Warning::EarlyTime => {
@@ -130,12 +130,12 @@ impl std::fmt::Display for Warning {
     }
 }
 
-/// Whether a record was written.
+/// Whether a record was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckStatus {
     /// A line was added.
     Added,
-    /// The log has an equal record; nothing was written.
+    /// The log already has this record. Nothing was written.
     Unchanged,
 }
 
@@ -177,8 +177,8 @@ impl IfKnown {
 }
 
 impl Store {
-    /// Records one fact. When this returns, the record is acknowledged at the durability level that
-    /// the store was opened with.
+    /// Records one fact. When this returns, the fact is acknowledged with the
+    /// [`Durability`](crate::Durability) that the store was opened with.
     ///
     /// ```
     /// use decklog::{AckStatus, ConversationTurn, Store, TurnKind, Validity};
@@ -200,9 +200,9 @@ impl Store {
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput), [`NotFound`](ErrorKind::NotFound),
-    /// [`Lifecycle`](ErrorKind::Lifecycle) and [`Conflict`](ErrorKind::Conflict) reject the record,
-    /// and nothing was written. After [`Io`](ErrorKind::Io) while writing or syncing, it is unknown
-    /// whether the record is in the log until the store is opened again.
+    /// [`Lifecycle`](ErrorKind::Lifecycle) and [`Conflict`](ErrorKind::Conflict): the record is
+    /// rejected and nothing is written. After [`Io`](ErrorKind::Io) while writing or syncing, the
+    /// record may or may not be in the log. Open the store again to find out.
     pub fn record(&self, record: impl Into<Record>) -> Result<Ack> {
         self.record_if(record.into(), IfKnown::Compare)
     }
@@ -215,15 +215,16 @@ impl Store {
     }
 
     /// Records facts in order, under one lock, with one write for every run of records of the same
-    /// kind and day. Each record is accepted or rejected separately. The results are in the order
+    /// kind and day. Each record is accepted or rejected on its own. The results are in the order
     /// of the records.
     ///
     /// # Errors
     /// The outer error means that none of the records is acknowledged:
-    /// [`Locked`](ErrorKind::Locked), [`Poisoned`](ErrorKind::Poisoned) or
-    /// [`ReadOnly`](ErrorKind::ReadOnly) before anything was written, or [`Io`](ErrorKind::Io),
-    /// after which any number of them may be in the log. An `Io` that concerns a single record,
-    /// such as a failure to create its day's directory, is that record's result.
+    /// [`Locked`](ErrorKind::Locked), [`Poisoned`](ErrorKind::Poisoned) and
+    /// [`ReadOnly`](ErrorKind::ReadOnly) occur before anything is written; after
+    /// [`Io`](ErrorKind::Io), any number of the records may be in the log. An `Io` that affects
+    /// only one record, such as a failure to create the directory of its day, is the result of that
+    /// record.
     pub fn record_batch(
         &self,
         records: impl IntoIterator<Item = Record>,
@@ -233,7 +234,7 @@ impl Store {
     }
 
     /// Records all of these facts in order or, if one is rejected, none of them. Other readers see
-    /// all of them or none. After a crash the log may have only a prefix of them.
+    /// all of them or none. After a crash, the log may have only the first ones.
     ///
     /// ```
     /// use decklog::{ConversationTurn, ErrorKind, Record, Store, ToolCallDone, ToolStatus, TurnKind};
@@ -249,8 +250,8 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// As [`record`](Store::record), for the first rejected record. If records before it were
-    /// accepted, the handle discards them by reading its files again.
+    /// Those of [`record`](Store::record), for the first rejected record. If records before it were
+    /// accepted, the handle reads its files again.
     pub fn record_all(&self, records: impl IntoIterator<Item = Record>) -> Result<Vec<Ack>> {
         let checked = |record| Ok((given(record)?, IfKnown::Compare));
         self.put_all(records.into_iter().map(checked).collect::<Result<_>>()?)

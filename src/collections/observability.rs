@@ -9,41 +9,41 @@ use crate::error::DbError;
 use crate::record::{ConversationTurn, ToolCall, ToolCallDone, ToolCallReq};
 use crate::store::Store;
 
-/// What an agent records of its conversation, and how it reads it back.
+/// The interface with which an agent records and reads its conversation.
 pub trait ObservabilityStore {
-    /// Records a turn, or a new version of it. Recording an equal turn again changes nothing. A
+    /// Records a turn, or a new version of it. Recording the same turn again has no effect. A
     /// `created_at` that is not valid retracts the turn.
     fn upsert_conversation_turn(&self, turn: ConversationTurn) -> Result<(), DbError>;
 
-    /// Turns created at `since_ms` or later, in epoch milliseconds, oldest first. Turns with equal
-    /// times are in the order in which they were recorded. A limit of 0 gives none.
+    /// Lists the turns created at or after `since_ms`, in epoch milliseconds, earliest first. Turns
+    /// with the same time are in the order in which they were recorded. A limit of 0 gives none.
     fn list_conversation_since(
         &self,
         since_ms: i64,
         limit: usize,
     ) -> Result<Vec<ConversationTurn>, DbError>;
 
-    /// Records a request, or a new version of it. Recording an equal request again changes nothing,
-    /// and the outcome of the call is kept. A tool that runs again is a new call with a `call_id`
-    /// of its own. A `started_at` that is not valid retracts the call.
+    /// Records a request, or a new version of it. Recording the same request again has no effect.
+    /// An existing outcome of the call is kept: to run a tool again, record another call with its
+    /// own `call_id`. A `started_at` that is not valid retracts the call.
     fn record_tool_call_requested(&self, req: ToolCallReq) -> Result<(), DbError>;
 
-    /// Records the outcome of a call. Recording an equal outcome again changes nothing.
+    /// Records the outcome of a call. Recording the same outcome again has no effect.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) if the call was never requested or was retracted;
-    /// [`Conflict`](crate::ErrorKind::Conflict) if the call has another outcome, which is kept.
+    /// [`Conflict`](crate::ErrorKind::Conflict) if it has another outcome, which is kept.
     fn record_tool_call_done(&self, done: ToolCallDone) -> Result<(), DbError>;
 
-    /// The call with this key and its outcome, if it has one.
+    /// The call with this key, with its outcome if it has one.
     fn get_tool_call(
         &self,
         request_id: Uuid,
         call_id: &str,
     ) -> Result<Option<(ToolCallReq, Option<ToolCallDone>)>, DbError>;
 
-    /// The calls of a turn, last started first. Calls with equal times are in the order in which
-    /// they were recorded. A limit of 0 gives none.
+    /// Lists the calls of a turn, latest start first. Calls with the same start are in the order in
+    /// which they were recorded. A limit of 0 gives none.
     fn list_tool_calls_by_parent(
         &self,
         parent_id: Uuid,

@@ -11,16 +11,16 @@ use crate::index::{KeyHash, Position, RowId, Select, Table};
 use crate::record::{Kind, words};
 use crate::store::{Inner, ReadAhead, Reads, Snapshot};
 
-/// Default number of records in a page.
+/// Default number of records of a page.
 pub const PAGE_LIMIT: usize = 100;
 /// Maximum number of records in a page over HTTP or MCP.
 #[cfg(feature = "wire")]
 pub const PAGE_LIMIT_MAX: usize = 1_000;
 
 words! {
-    /// The order of a list, by the records' own time or by the ids that the log gave; records of one
-    /// moment are in the order in which what stands of them was recorded, conversations in that in
-    /// which they began.
+    /// The order of a list, by the records' own time or by the ids that the log assigned. Records
+    /// with the same time are in the order in which their current versions were recorded;
+    /// conversations, in the order in which they were first recorded.
     Order ("order") {
         /// Earliest first.
         OldestFirst = "asc",
@@ -38,8 +38,8 @@ pub struct Page<T> {
     pub next: Option<Cursor>,
 }
 
-/// A position in a list, just after a record. It remains valid in every process, while records are
-/// added or removed and while the log is compacted.
+/// A position in a list, after a record. It stays valid while records are added or removed, while
+/// the log is compacted, and in every process.
 ///
 /// ```
 /// let cursor: decklog::query::Cursor = "1766832000123-42".parse()?;

@@ -18,7 +18,7 @@ use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
 const KIND: Kind = Kind::CodeEditProposals;
 
 query! {
-    /// Which proposals to list.
+    /// Selects the proposals to list.
     ///
     /// ```
     /// # use decklog::{ProposalStatus, Store};
@@ -46,19 +46,19 @@ query! {
             NewestFirst
         }
         from {
-            /// Where the page begins: the `next` of an earlier page.
+            /// Page cursor: the `next` of the previous page.
             after: Option<Cursor>
         }
     }
 }
 
 impl Store {
-    /// The proposal of a request, unless it is retracted.
+    /// The proposal of a request; `None` if it does not exist or is retracted.
     pub fn get_proposal(&self, request_id: Uuid) -> Result<Option<CodeEditProposal>> {
         self.as_of(None).get_proposal(request_id)
     }
 
-    /// Proposals that are not retracted, page by page.
+    /// Lists the proposals that are not retracted, in pages.
     pub fn proposals(&self, query: &ProposalQuery) -> Result<Page<CodeEditProposal>> {
         self.as_of(None).proposals(query)
     }

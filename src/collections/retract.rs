@@ -6,8 +6,8 @@ use crate::record::{CodeEditProposal, Key, Record, Validity};
 use crate::store::Store;
 
 impl Store {
-    /// Retracts a turn, a tool call or a proposal from this time on, in epoch milliseconds: lists no longer show it,
-    /// and the log keeps its history.
+    /// Retracts a turn, a tool call or a proposal from `at` on, in epoch milliseconds. Lists no
+    /// longer show it; the log keeps its history.
     ///
     /// ```
     /// # use decklog::{Key, Store, Timestamp};

@@ -16,14 +16,14 @@ use crate::record::{
 };
 use crate::store::{Inner, Store};
 
-/// The item at one node of a session's tree.
+/// The item of a node of a session's tree.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SessionItem {
-    /// The conversation, with the totals of its messages.
+    /// A conversation, with the totals of its messages.
     Conversation(Box<(Conversation, ConversationStats)>),
     /// A turn.
     Turn(ConversationTurn),
-    /// A message, if the session has no turns.
+    /// A message, if the conversation has no turns.
     Message(Box<ConversationMessage>),
     /// A tool call.
     Call(Box<ToolCall>),
@@ -32,38 +32,38 @@ pub enum SessionItem {
 /// A node of a session's tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionNode {
-    /// The item at this node.
+    /// The item of the node.
     pub item: SessionItem,
-    /// Depth, from 0.
+    /// The depth, from 0.
     pub depth: usize,
-    /// When it happened or began, in epoch milliseconds.
+    /// The time of the item, or its start time, in epoch milliseconds.
     pub at: i64,
-    /// Duration in milliseconds: of a call, from its outcome; of a prompt, up to the last item
-    /// below it.
+    /// The duration, in milliseconds: of a call, the latency of its outcome; of a prompt, up to the
+    /// end of the last node under it.
     pub duration_ms: Option<i64>,
-    /// How it ended, for items that end.
+    /// The status, for items that end, such as calls.
     pub status: Option<SpanStatus>,
-    /// Of a turn: the model's reasoning before it, taken from the turn's message.
+    /// For a turn: the model's reasoning before it, from its message.
     pub reasoning: Option<String>,
 }
 
-/// A session in depth-first order: each node is followed by its descendants.
+/// The tree of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionTree {
-    /// The nodes, in the order in which a tree is printed.
+    /// The nodes in pre-order: each node is followed by the nodes under it, which are deeper.
     pub nodes: Vec<SessionNode>,
 }
 
 impl Store {
-    /// The tree of a conversation or of a thread of turns; the two have the same id if both are
-    /// recorded. `None` if there is neither.
+    /// The tree of a conversation or of a thread of turns; `None` if there is neither. If both
+    /// exist, they have the same id.
     ///
-    /// A turn is placed below the prompt at the end of its chain of parents, a tool call below its
-    /// turn. Turns with tool output are left out, because the outcomes of the calls have it. Turns
-    /// whose messages belong to another conversation, such as a sub-agent's, are in the tree of
-    /// that conversation. A conversation without turns is built from its messages. Conversations
-    /// whose `parent_id` is this one are single nodes below the call that started them, or at the
-    /// end; request their trees by their own ids.
+    /// A turn is placed under its prompt, which is found by the chain of parents; a tool call is
+    /// placed under its turn. Tool outputs are left out: they are the outcomes of the calls. Turns
+    /// whose messages belong to another conversation, such as that of a sub-agent, are in the tree
+    /// of that conversation. The tree of a conversation without turns is built from its messages.
+    /// Conversations whose `parent_id` is this conversation are placed under the call that started
+    /// them, or at the end. Each of them is one node: request its tree by its own id.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};

@@ -9,25 +9,26 @@ use crate::error::Result;
 use crate::record::{Event, event_type};
 use crate::store::Store;
 
-/// What is derived from the inbox and the events; from [`Store::supervisor_state`].
+/// The state derived from the inbox and the events. Returned by [`Store::supervisor_state`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct SupervisorState {
-    /// What to ask Telegram for next: the greatest `update_id` of the inbox and one, or 0.
+    /// The next update to request from Telegram: the greatest `update_id` of the inbox plus 1, or 0
+    /// if there is none.
     pub telegram_offset: i64,
     /// The `revision` of the latest `revision.promoted`; null if none exists.
     #[cfg_attr(feature = "wire", schema(required))]
     pub current_good_rev: Option<String>,
-    /// The `process.started` of the supervisor; null if none exists.
+    /// The id of the supervisor's `process.started` event; null if none exists.
     #[cfg_attr(feature = "wire", schema(required))]
     pub supervisor_id: Option<i64>,
-    /// How many workers this supervisor has spawned.
+    /// Number of workers that this supervisor has spawned.
     pub worker_instance_seq: u64,
 }
 
 impl Store {
-    /// Derives the state of a supervisor from the inbox and the events. Default supervisor: the
-    /// latest `process.started` event without a parent.
+    /// The state derived from the inbox and the events. Default supervisor: the latest
+    /// `process.started` event without a parent.
     ///
     /// ```
     /// # use decklog::{Event, Store, event_type};

@@ -16,7 +16,7 @@ use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
 const KIND: Kind = Kind::ConversationTurns;
 
 query! {
-    /// Which turns to list.
+    /// Selects the turns to list.
     ///
     /// ```
     /// # use decklog::Store;
@@ -52,7 +52,7 @@ query! {
             OldestFirst
         }
         from {
-            /// Where the page begins: the `next` of an earlier page.
+            /// Page cursor: the `next` of the previous page.
             after: Option<Cursor>
         }
     }
@@ -68,12 +68,12 @@ impl TurnQuery {
 }
 
 impl Store {
-    /// The turn with this id, unless it is retracted.
+    /// The turn with this id; `None` if it does not exist or is retracted.
     pub fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
         self.as_of(None).get_turn(id)
     }
 
-    /// Turns that are not retracted, page by page.
+    /// Lists the turns that are not retracted, in pages.
     pub fn turns(&self, query: &TurnQuery) -> Result<Page<ConversationTurn>> {
         self.as_of(None).turns(query)
     }

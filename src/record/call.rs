@@ -12,7 +12,7 @@ use super::{args_sha256, check_sha256, payload};
 use crate::error::{Error, Result};
 
 words! {
-    /// How a tool call ended.
+    /// The outcome status of a tool call.
     ToolStatus("status") {
         /// The tool ran and returned.
         Completed = "completed",
@@ -22,7 +22,7 @@ words! {
 }
 
 words! {
-    /// Where a tool call stands.
+    /// The status of a tool call.
     CallStatus("status") {
         /// Requested, no outcome yet.
         Requested = "requested",
@@ -45,36 +45,36 @@ impl CallStatus {
 }
 
 record! {
-    /// A tool call as it is asked for. Key: (`request_id`, `call_id`).
+    /// A tool call request. Key: (`request_id`, `call_id`).
     ///
-    /// [`args_sha256`] computes the hash of the arguments. If it is empty, the log computes it from
-    /// `arguments_json`. A prefix `sha256:` is dropped. A `started_at` that is not valid retracts
-    /// the call.
+    /// [`args_sha256`] computes the hash of the arguments. If the hash is empty, the log computes
+    /// it from `arguments_json`. A prefix `sha256:` is dropped. A `started_at` that is not valid
+    /// retracts the call.
     #[derive(Eq)]
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     pub struct ToolCallReq {
         /// The model request that asked for the call.
         [uuid, key] request_id: Uuid,
-        /// The call's id within the request, as the vendor gave it.
+        /// The vendor's id of the call, unique within the request.
         [text_id, key] call_id: String,
         /// The turn that made the call.
         [uuid, lookup] parent_id: Uuid,
-        /// Who offers the tool or the model, such as `anthropic`.
+        /// The vendor of the tool or model, such as `anthropic`.
         [name, lookup] vendor: String,
         /// The tool's name.
         [name, lookup] tool_name: String,
-        /// When the call started.
+        /// The start time.
         [validity] started_at: Validity,
-        /// SHA-256 of the arguments as canonical JSON. One of it and `arguments_json` is required,
-        /// and both must agree.
+        /// SHA-256 of the arguments as canonical JSON. This or `arguments_json` is required. If
+        /// both are given, they must match.
         [hash, filled] args_sha256: String = "computed from `arguments_json`",
-        /// The arguments, kept to the byte.
+        /// The arguments, stored byte for byte.
         [arguments] arguments_json: Option<String>,
     }
 }
 
 impl ToolCallReq {
-    /// A call of a turn, requested now. Its `request_id` is the turn's id. The caller sets the
+    /// A request with the current time. Its `request_id` is the turn's id. The caller sets the
     /// arguments or their hash.
     ///
     /// ```
@@ -144,7 +144,7 @@ impl ToolCallReq {
 }
 
 record! {
-    /// The outcome of a tool call. Its `ended_at` must be valid: an outcome is not taken back.
+    /// The outcome of a tool call. Its `ended_at` must be valid: an outcome cannot be retracted.
     #[derive(Eq)]
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     pub struct ToolCallDone {
@@ -152,24 +152,24 @@ record! {
         [uuid, key] request_id: Uuid,
         /// The call's id within the request.
         [text_id, key; parent_id] call_id: String,
-        /// When it ended.
+        /// The end time.
         [validity] ended_at: Validity,
-        /// How long it took, in milliseconds.
+        /// Latency, in milliseconds.
         [elapsed] latency_ms: i64 = "from its start to its end",
-        /// The class of the error, such as `timeout`; of a failed call alone.
+        /// The error class, such as `timeout`. Failed calls only.
         [label] error_kind: Option<String>,
-        /// The error in words; of a failed call alone.
+        /// The error message. Failed calls only.
         [content] error_msg: Option<String>,
-        /// What the tool returned, kept to the byte.
+        /// The tool's output, stored byte for byte.
         [arguments] outcome_json: Option<String>,
-        /// How it ended.
+        /// The outcome status.
         [op] status: ToolStatus,
     }
 }
 
 impl ToolCallDone {
-    /// A `latency_ms` that the log computes from the start and the end of the call. Never returned
-    /// when reading.
+    /// A `latency_ms` that makes the log compute the latency from the start and end of the call.
+    /// Reads never return it.
     pub const LATENCY_UNKNOWN: i64 = i64::MIN;
 
     /// An outcome with the current time. The log computes its latency from the request unless it is
@@ -219,11 +219,11 @@ impl ToolCallDone {
     }
 }
 
-/// A tool call and its outcome, if it has one yet.
+/// A tool call and its outcome; `None` until the outcome is recorded.
 pub type ToolCall = (ToolCallReq, Option<ToolCallDone>);
 
-/// A tool call that stands, with its outcome, as one JSON object with the field names of the
-/// files, which hold the two in a line each.
+/// A tool call that is not retracted, with its outcome, as one JSON object. The field names are
+/// those of the files, which store the request and the outcome in separate lines.
 ///
 /// ```
 /// # use decklog::{ToolCallReq, Validity, args_sha256};
@@ -262,11 +262,11 @@ pub struct ToolCallView<'a> {
     pub call_id: &'a str,
     /// The turn that made the call.
     pub parent_id: Uuid,
-    /// Who offers the tool or the model.
+    /// The vendor of the tool or model.
     pub vendor: &'a str,
     /// The tool's name.
     pub tool_name: &'a str,
-    /// When the call started, in epoch milliseconds.
+    /// The start time, in epoch milliseconds.
     pub started_at: i64,
     /// SHA-256 of the arguments.
     pub args_sha256: &'a str,
@@ -277,21 +277,21 @@ pub struct ToolCallView<'a> {
     )]
     #[cfg_attr(feature = "wire", schema(value_type = Option<serde_json::Value>))]
     pub arguments_json: Option<Cow<'a, str>>,
-    /// Where it stands.
+    /// The status of the call.
     pub status: CallStatus,
-    /// When it ended, in epoch milliseconds.
+    /// The end time, in epoch milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<i64>,
-    /// How long it took, in milliseconds.
+    /// Latency, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<i64>,
-    /// The class of the error, such as `timeout`.
+    /// The error class, such as `timeout`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_kind: Option<&'a str>,
-    /// The error in words.
+    /// The error message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_msg: Option<&'a str>,
-    /// What the tool returned.
+    /// The tool's output.
     #[serde(
         serialize_with = "payload::shown",
         skip_serializing_if = "Option::is_none"

@@ -11,7 +11,7 @@ use super::timestamp::Timestamp;
 use super::words::words;
 use crate::error::{Error, Result};
 
-/// The client that holds a conversation: one of four, or another short name.
+/// The client of a conversation: one of four known clients, or another short name.
 ///
 /// ```
 /// use decklog::Client;
@@ -26,15 +26,15 @@ pub enum Client {
     Vscode,
     /// A web page: `web`.
     Web,
-    /// A program, through an API: `api`.
+    /// A program that uses an API: `api`.
     Api,
     /// A terminal: `cli`.
     Cli,
-    /// Any other.
+    /// Any other client.
     Other(ClientName),
 }
 
-/// A name of 1 to 32 letters, digits, `.`, `_` and `-`, all of them ASCII.
+/// The name of a client: 1 to 32 ASCII letters, digits, `.`, `_` and `-`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientName {
     len: u8,
@@ -137,54 +137,53 @@ impl utoipa::PartialSchema for Client {
 impl utoipa::ToSchema for Client {}
 
 words! {
-    /// Where a conversation stands.
+    /// The status of a conversation.
     #[derive(Default)]
     ConversationStatus("status") {
-        /// It goes on.
+        /// In progress.
         #[default]
         Active = "active",
-        /// It ended.
+        /// Ended.
         Completed = "completed",
-        /// Something failed, and no one said since that it is well.
+        /// Failed, and no later answer or update cleared the error.
         Error = "error",
     }
 }
 
 record! {
-    /// A conversation. Key: `id`. What its messages add up to is derived: [`ConversationStats`].
+    /// A conversation. Key: `id`. The totals of its messages are derived: [`ConversationStats`].
     ///
-    /// One that is recorded again stands as it is then, in all of its fields; only `created_at` has to
-    /// be the same. [`Store::update_conversation`](crate::Store::update_conversation) changes some of
-    /// them.
+    /// Recording a conversation again replaces all fields; `created_at` must be the same.
+    /// [`Store::update_conversation`](crate::Store::update_conversation) changes some of them.
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
     pub non_exhaustive struct Conversation {
-        /// Its id.
+        /// Unique id.
         [uuid, key] id: Uuid = "a new UUID",
-        /// The workspace or directory that it is about.
+        /// The workspace or directory.
         [name, lookup, null] workspace: Option<String>,
-        /// The project that it is about.
+        /// The project.
         [name, lookup, null] project: Option<String>,
-        /// Where it is held.
+        /// The client, such as `cli`.
         [client, lookup] client: Client,
-        /// Whose it is.
+        /// The user's id.
         [user, lookup, null] user_id: Option<String>,
-        /// The client's session.
+        /// The client's session id.
         [name, lookup, null] session_id: Option<String>,
-        /// The conversation that it is a part of: that of the agent that started it, if it is a
-        /// sub-agent's. It need not be in the log.
+        /// The parent conversation: for a sub-agent, that of the agent that started it. It need not
+        /// be in the log.
         [uuid, lookup] parent_id: Option<Uuid>,
-        /// The id of the tool call that started it, as the provider has it.
+        /// The provider's id of the tool call that started the conversation.
         [name] parent_call_id: Option<String>,
-        /// What it is about, in a line.
+        /// The title, in one line.
         [title] title: Option<String>,
-        /// Where it stands.
+        /// The status.
         [word, default] status: ConversationStatus = "active",
-        /// When it began.
+        /// Creation time.
         [instant] created_at: Timestamp = "now",
-        /// When it was last changed. What is read has the latest message's time if that is later.
-        [instant] updated_at: Timestamp = "`created_at`, or now where the conversation is changed",
-        /// What failed last.
+        /// Time of the last change. Reads return the latest message's time if that is later.
+        [instant] updated_at: Timestamp = "`created_at`, or now for a change",
+        /// The last error message.
         [content] last_error: Option<String>,
     }
 }
@@ -225,21 +224,21 @@ impl Conversation {
     }
 }
 
-/// What the messages of a conversation add up to; derived from them, and stored nowhere.
+/// Totals of the messages of a conversation. They are derived from the messages and not stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ConversationStats {
-    /// How many messages there are.
+    /// Number of messages.
     pub message_count: u64,
-    /// The sum of their `tokens_in`.
+    /// Sum of the messages' `tokens_in`.
     pub total_tokens_in: u64,
-    /// The sum of their `tokens_out`.
+    /// Sum of the messages' `tokens_out`.
     pub total_tokens_out: u64,
-    /// The sum of their `latency_ms`.
+    /// Sum of the messages' `latency_ms`.
     pub total_latency_ms: u64,
-    /// Every `model_used`, in the order of first use. Models that only took part, as
-    /// `models_in_chain` tells, are not among them.
+    /// Distinct values of `model_used`, in the order of first use. Models that occur only in
+    /// `models_in_chain` are not included.
     pub models_used: Vec<String>,
-    /// Every `config_used`, in the order of first use.
+    /// Distinct values of `config_used`, in the order of first use.
     pub configs_used: Vec<String>,
 }

@@ -66,19 +66,19 @@ pub mod event_type {
 }
 
 record! {
-    /// An event. Key: `id`. [`event_type`] has the types that are known by name.
+    /// An event. Key: `id`. [`event_type`] lists the known types.
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
     pub non_exhaustive struct Event {
-        /// Its id, from 1. 0 asks for the next one.
+        /// Id, from 1. 0 assigns the next one.
         [id, default, key] id: i64,
-        /// The event that it belongs to, which must be in the log.
+        /// The parent event, which must be in the log.
         [int, lookup] parent_id: Option<i64>,
-        /// What happened: a dotted name, such as `worker.spawned`.
+        /// The type: a dotted name, such as `worker.spawned`.
         [dotted_name, lookup] event_type: String,
-        /// When, in epoch milliseconds.
+        /// The event time, in epoch milliseconds.
         [own_millis] created_at: i64,
-        /// What there is to say of it, kept to the byte.
+        /// The payload, stored byte for byte.
         [payload] payload: Option<String>,
     }
 }

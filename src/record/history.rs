@@ -4,19 +4,19 @@ use super::declare::record;
 use super::message::Role;
 
 record! {
-    /// One message of a chat. Key: `id`.
+    /// A message of a chat. Key: `id`.
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
     pub non_exhaustive struct HistoryEntry {
-        /// Its id, from 1. 0 asks for the next one.
+        /// Id, from 1. 0 assigns the next one.
         [id, default, key] id: i64,
-        /// The chat.
+        /// Chat id.
         [int, lookup] chat_id: i64,
-        /// Who speaks.
+        /// The author's role.
         [word] role: Role,
-        /// When, in epoch milliseconds.
+        /// Time, in epoch milliseconds.
         [own_millis] created_at: i64,
-        /// What is said, kept to the byte.
+        /// Text, stored byte for byte.
         [content] text: String,
     }
 }

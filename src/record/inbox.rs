@@ -5,17 +5,17 @@ use super::words::words;
 use crate::error::{Error, Result};
 
 words! {
-    /// Where a task stands.
+    /// The status of a task.
     #[derive(Default)]
     TaskStatus("status") {
-        /// It waits.
+        /// Waiting for a worker.
         #[default]
         Queued = "queued",
-        /// Someone works on it.
+        /// Claimed by a worker.
         InProgress = "in_progress",
-        /// It is done.
+        /// Completed.
         Done = "done",
-        /// It was given up.
+        /// Failed, and not tried again.
         Failed = "failed",
     }
 }
@@ -23,35 +23,35 @@ words! {
 record! {
     /// A task of the inbox. Key: `id`; `update_id` is unique.
     ///
-    /// One that is handed over is queued, and the log takes note of it once for each `update_id`.
+    /// A new task must be queued. The log records one task for each `update_id`.
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
     pub non_exhaustive struct InboxTask {
-        /// Its id, from 1. 0 asks for the next one.
+        /// Id, from 1. 0 assigns the next one.
         [id, default, key] id: i64,
-        /// The sender's number for it, such as Telegram's.
+        /// The sender's number for the task, such as Telegram's.
         [int, lookup] update_id: i64,
-        /// When it was queued, in epoch milliseconds.
+        /// Time of queuing, in epoch milliseconds.
         [own_millis] created_at: i64,
-        /// The chat that it comes from, where it is a message of one.
+        /// The chat of the message, if the task is a chat message.
         [int] chat_id: Option<i64>,
-        /// The message's time as its sender gives it: Telegram's is in epoch seconds. Required
+        /// The message's time, as given by the sender: Telegram's is in epoch seconds. Required
         /// with a `chat_id`.
         [int] message_date: Option<i64>,
-        /// The message's text, kept to the byte. Required with a `chat_id`.
+        /// The message's text, stored byte for byte. Required with a `chat_id`.
         [content] text: Option<String>,
-        /// Further data of the task, also of one without a text, kept to the byte.
+        /// The data of the task, with or without a text, stored byte for byte.
         [payload] payload: Option<String>,
-        /// Where it stands.
+        /// The status.
         [word, default, derived] status: TaskStatus,
-        /// How often it was claimed.
+        /// Number of claims.
         [count, default, later] attempts: i64,
-        /// While someone works on it: since when, in epoch milliseconds.
+        /// While `in_progress`: time of the claim, in epoch milliseconds.
         [millis, later] locked_at: Option<i64>,
-        /// Why it was given up, or given back last.
+        /// The error of the latest failure.
         [content, later] error: Option<String>,
-        /// When it came to stand where it stands, in epoch milliseconds. Not stored: that of its last
-        /// line, whatever is given.
+        /// Time of the last status change, in epoch milliseconds. Not stored: read from the last
+        /// line. Ignored in input.
         [millis, default, derived] updated_at: i64,
     }
 }
@@ -76,7 +76,7 @@ impl InboxTask {
         }
     }
 
-    /// A task for a chat message, to queue now.
+    /// A task for a chat message, to queue, with the current time.
     pub fn of_message(update_id: i64, chat_id: i64, text: impl Into<String>, date: i64) -> Self {
         InboxTask {
             chat_id: Some(chat_id),
@@ -111,20 +111,20 @@ impl InboxTask {
 }
 
 record! {
-    /// A step of a task: it was claimed, done, given up, or given back to the queue.
+    /// A step of a task: claimed, done, failed or returned to the queue.
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
     pub struct InboxStep {
-        /// The task.
+        /// The task's id.
         [int, default, key] id: i64,
-        /// Which claim: the task's `attempts` at that time. Whoever names another one holds the
-        /// task no more. 0 stands for the latest, and is never read back.
+        /// Number of the claim: the task's `attempts` at that time. The number of a released claim
+        /// is rejected. 0 means the latest. Reads never return 0.
         [count, default; locked_at] attempt as "attempts": i64 = "the latest",
-        /// Why it was given up or given back. Left out, it is the error of the latest failure.
+        /// The error, if the task failed or was returned. Default: the error of the latest failure.
         [content] error: Option<String>,
-        /// Where it stands from then on.
+        /// The new status.
         [op] status: TaskStatus,
-        /// When, in epoch milliseconds.
+        /// Time of the step, in epoch milliseconds.
         [at] at: i64,
     }
 }

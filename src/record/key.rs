@@ -19,7 +19,7 @@ use super::Kind;
 pub enum Key {
     /// A turn, by its id.
     Turn(Uuid),
-    /// A tool call, by its model request and its id within it.
+    /// A tool call, by its model request and its id within that request.
     ToolCall {
         /// The model request of the call.
         request_id: Uuid,

@@ -16,11 +16,11 @@ use crate::error::{Error, Result};
 pub(crate) const ERROR_PREFIX: &str = "Error: ";
 
 words! {
-    /// In which role a message speaks.
+    /// The role of the author of a message.
     Role("role") {
         /// The system prompt.
         System = "system",
-        /// The person.
+        /// The user.
         User = "user",
         /// The model.
         Assistant = "assistant",
@@ -34,9 +34,9 @@ words! {
 }
 
 words! {
-    /// What a message comes from.
+    /// The source of a message.
     Source("source") {
-        /// The person, or a program in their place.
+        /// The user, or a program acting as the user.
         User = "user",
         /// A model.
         Model = "model",
@@ -60,7 +60,7 @@ impl Source {
 }
 
 words! {
-    /// What a message's content is.
+    /// The format of a message's content.
     #[derive(Default)]
     ContentType("content_type") {
         /// Plain text.
@@ -97,77 +97,77 @@ record! {
     /// ```
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     pub non_exhaustive struct ConversationMessage {
-        /// Its id.
+        /// Unique id.
         [uuid, key] id: Uuid = "a new UUID",
         /// The conversation, which must be in the log.
         [uuid, lookup] conversation_id: Uuid,
-        /// Its place in the conversation, from 0 up; `None` asks for the one after the greatest, which
-        /// is 1 in a conversation without messages, and is never read back.
+        /// Position in the conversation, from 0. If absent: one more than the greatest, or 1 in a
+        /// conversation without messages. Always present in reads.
         [sequence, lookup] sequence: Option<i64>,
-        /// When it was sent.
+        /// Time of the message.
         [own_instant] timestamp: Timestamp,
-        /// In which role it speaks.
+        /// The role of the author.
         [word] role: Role,
-        /// What it comes from.
-        [word] source: Source = "as its role has it",
-        /// What its content is.
-        [word, default] content_type: ContentType = "`json` for an array of blocks that is kept, else `text`",
+        /// The source of the message.
+        [word] source: Source = "the one of its role",
+        /// The format of the content.
+        [word, default] content_type: ContentType = "`json` if the content is an array of blocks, otherwise `text`",
         /// The model that answered.
         [name] model_used: Option<String>,
-        /// The gateway's configuration that it was answered under.
+        /// The gateway configuration used for the answer.
         [name] config_used: Option<String>,
-        /// How models were put together to answer.
+        /// The orchestration mode, such as `cascade`.
         [name] orchestration_mode: Option<String>,
-        /// The sort of task that was asked for. An answer or an error without one has that of the last
-        /// message in the role `user` before it.
+        /// The task type. Default for an answer or an error: that of the last message in the role
+        /// `user` before it.
         [name] task_type: Option<String>,
-        /// Tokens of the prompt, cached ones included.
+        /// Prompt tokens, including cached ones.
         [count] tokens_in: Option<i64>,
-        /// Tokens of the answer, the model's reasoning included.
+        /// Answer tokens, including reasoning.
         [count] tokens_out: Option<i64>,
-        /// How many of `tokens_in` were written to the provider's cache.
+        /// The part of `tokens_in` written to the provider's cache.
         [count] tokens_cache_write: Option<i64>,
-        /// How many of `tokens_in` were read from the provider's cache.
+        /// The part of `tokens_in` read from the provider's cache.
         [count] tokens_cache_read: Option<i64>,
-        /// How many of `tokens_out` the model reasoned with.
+        /// The part of `tokens_out` used for reasoning.
         [count] tokens_reasoning: Option<i64>,
-        /// How long the answer took, in milliseconds.
+        /// Latency of the answer, in milliseconds.
         [count] latency_ms: Option<i64>,
-        /// How much of the context window was used, from 0 to 1.
+        /// Used fraction of the context window, from 0 to 1.
         [fraction] context_utilization: Option<f64>,
-        /// What the answer cost, in US dollars.
+        /// Cost of the answer, in US dollars.
         [amount] cost_usd: Option<f64>,
-        /// How often one model handed over to another.
+        /// Number of handoffs between models.
         [count] handoff_steps: Option<i64>,
-        /// Whether the context was compressed first.
+        /// Whether the context was compressed before the request.
         [flag] compression_applied: Option<bool>,
-        /// The class of the error, such as `timeout`. Without an `error` it is that of a tool's result,
-        /// and no error of the conversation.
+        /// The error class, such as `timeout`. Without an `error`: that of a failed tool result,
+        /// which is no error of the conversation.
         [name] error_type: Option<String>,
-        /// What failed. It becomes the conversation's `last_error`, and its status `error`, until an
-        /// answer without an error follows.
+        /// The error message. Sets the conversation's `last_error`, and its status to `error`,
+        /// until an answer without an error follows.
         [content] error: Option<String>,
-        /// The tool that was called, or that answers.
+        /// The tool of the call or the result.
         [name] tool_name: Option<String>,
-        /// The id of the call that it makes or answers, as the provider has it; of several calls, that
-        /// of the first.
+        /// The provider's id of the call that is made or answered; of several calls, that of the
+        /// first.
         [name] tool_call_id: Option<String>,
         /// The models that took part, in order.
         [names] models_in_chain: Option<Vec<String>>,
-        /// The message that stands for the request, if this one is another part of the answer to it.
-        /// A part is no request of its own; its tokens are added to those of the request.
+        /// In a further part of an answer: the message that represents the request. A part does not
+        /// count as a request; its tokens are added to those of the request.
         [uuid] part_of: Option<Uuid>,
-        /// The text, kept to the byte. What the model thought before it answered is no part of it.
+        /// The text, stored byte for byte, without the model's reasoning.
         [said] content: String,
-        /// What the model thought before it answered, as far as the provider tells it.
+        /// The model's reasoning, as far as the provider shows it.
         [content] reasoning: Option<String>,
-        /// The tool's arguments, kept to the byte.
+        /// The tool's arguments, stored byte for byte.
         [arguments] tool_args: Option<String>,
-        /// What the tool returned.
+        /// The tool's output.
         [output] tool_result: Option<String>,
-        /// What the gateway or provider says of the answer, such as an [`InferenceMetadata`] or a
-        /// usage object, kept whole. The fields that an [`InferenceMetadata`] tells are filled in when
-        /// the message is recorded without them.
+        /// Metadata of the gateway or provider about the answer, such as an [`InferenceMetadata`]
+        /// or a usage object, stored in full. Fields that the message does not set are filled in
+        /// from an [`InferenceMetadata`].
         [metadata] inference_metadata: Option<String>,
     }
 }
@@ -341,14 +341,14 @@ pub struct InferenceMetadata {
     /// The gateway's configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// How several models were combined.
+    /// The orchestration mode, such as `cascade`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orchestration_mode: Option<String>,
     /// The models that took part, in order. The last one answered. They become `models_in_chain` of
     /// the message, and the last one its `model_used`.
     #[serde(deserialize_with = "null_is_empty")]
     pub models_used: Vec<String>,
-    /// Number of times that one model handed over to another.
+    /// Number of handoffs between models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handoff_steps: Option<i64>,
     /// Whether the context was compressed before the request.

@@ -9,19 +9,19 @@ use super::words::words;
 use crate::error::{Error, Result};
 
 words! {
-    /// Where a proposal stands.
+    /// The status of a proposal.
     #[derive(Default)]
     ProposalStatus("status") {
-        /// Proposed, and not decided yet.
+        /// Proposed, not decided yet.
         #[default]
         Pending = "pending",
-        /// Someone agreed to it.
+        /// Approved, not applied yet.
         Approved = "approved",
-        /// Someone refused it.
+        /// Denied.
         Denied = "denied",
-        /// It was approved, and made.
+        /// Approved and applied.
         Applied = "applied",
-        /// It was applied, and taken back.
+        /// Applied and then reverted.
         Reverted = "reverted",
     }
 }
@@ -39,25 +39,25 @@ impl ProposalStatus {
 }
 
 record! {
-    /// An edit that an agent proposes. Key: `request_id`.
+    /// A code edit that an agent proposes. Key: `request_id`.
     ///
-    /// One that is handed over is pending and has none of what comes later, which [`ProposalStep`]s
-    /// record. A `created_at` that is not valid retracts the proposal.
+    /// A new proposal must be pending, without the fields of later steps: [`ProposalStep`]s record
+    /// these. A `created_at` that is not valid retracts the proposal.
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     pub struct CodeEditProposal {
         /// The request that proposes the edit.
         [uuid, key] request_id: Uuid,
-        /// When it was proposed.
+        /// Creation time.
         [validity] created_at: Validity,
-        /// How sure the agent is, from 0 to 1.
+        /// Confidence of the agent, from 0 to 1.
         [fraction] confidence: Option<f64>,
-        /// The edits, kept to the byte.
+        /// The edits, stored byte for byte.
         [payload] diffs_json: String,
-        /// Where it stands.
+        /// The status.
         [word, default, derived] status: ProposalStatus,
-        /// When it was approved or denied, in epoch milliseconds.
+        /// Time of the decision, in epoch milliseconds.
         [millis, later] decided_at: Option<i64>,
-        /// When it was applied, in epoch milliseconds.
+        /// Time it was applied, in epoch milliseconds.
         [millis, later] applied_at: Option<i64>,
         /// The commit that applied it.
         [name, later] commit_hash: Option<String>,
@@ -98,20 +98,20 @@ impl CodeEditProposal {
 }
 
 record! {
-    /// A step of a proposal: it was approved, denied, applied or reverted.
+    /// A step of a proposal: approved, denied, applied or reverted.
     #[derive(Eq)]
     pub struct ProposalStep {
         /// The proposal.
         [uuid, key] request_id: Uuid,
-        /// When it was decided, if not by this step: the log fills it in.
+        /// Time of the decision, if made in an earlier step. The log fills it in.
         [millis] decided_at: Option<i64>,
-        /// When it was applied, if not by this step: the log fills it in.
+        /// Time it was applied, if in an earlier step. The log fills it in.
         [millis] applied_at: Option<i64>,
-        /// The commit that applied it, which the log fills in for the step that reverts it.
+        /// The commit that applied it. In a reverting step, the log fills it in.
         [name] commit_hash: Option<String>,
-        /// Where it stands from then on.
+        /// The new status.
         [op] status: ProposalStatus,
-        /// When, in epoch milliseconds.
+        /// Time of the step, in epoch milliseconds.
         [at] at: i64,
     }
 }

@@ -11,71 +11,71 @@ use super::time::Day;
 use crate::error::{Error, Result};
 
 record! {
-    /// What the messages of one day add up to, of those that have the same model, configuration,
-    /// orchestration mode and task type, or none. Key: the day, these four and the part.
+    /// Totals of the messages of one UTC day with the same model, configuration, orchestration mode
+    /// and task type; each can be absent. Key: the day, these four and the part.
     ///
-    /// Sums stop at the greatest number there is.
+    /// Sums saturate at the maximum value.
     pub struct Rollup {
         /// The UTC day, by the messages' own time.
         [day, key] day: Day,
         /// The model that answered.
         [name] model_used: Option<String>,
-        /// The gateway's configuration that it was answered under.
+        /// The gateway configuration used for the answer.
         [name] config_used: Option<String>,
-        /// How models were put together to answer.
+        /// The orchestration mode.
         [name] orchestration_mode: Option<String>,
-        /// The sort of task that was asked for.
+        /// The task type.
         [name] task_type: Option<String>,
-        /// Which rollup of the group and day this is, from 0. There is more than one where a line
-        /// cannot hold the ids of all messages, or where several logs were put together: the group's
-        /// messages add up to the sum of all parts.
+        /// Number of this part of the group and day, from 0. There are several if one line cannot
+        /// hold the ids of all messages, or if several logs were merged. The group's totals are the
+        /// sum of all parts.
         [sum_if_any] part: u64,
-        /// The group's messages of that day up to this sequence number had been counted when this was
-        /// written. Where `message_hashes` is empty, they are those that are counted here.
+        /// Sequence number up to which the group's messages of the day were counted when this was
+        /// written. If `message_hashes` is empty, this rollup counts exactly these.
         [sum] through_seq: u64,
-        /// How many messages, in any role.
+        /// Number of messages, in any role.
         [sum] messages: u64,
-        /// How many of them are answers, in the role `assistant`, and no further part of one.
+        /// Number of messages in the role `assistant` that are no further part of an answer.
         [sum] requests: u64,
-        /// The sum of their `tokens_in`.
+        /// Sum of `tokens_in`.
         [sum] tokens_in: u64,
-        /// The sum of their `tokens_out`.
+        /// Sum of `tokens_out`.
         [sum] tokens_out: u64,
-        /// The sum of their `tokens_cache_write`.
+        /// Sum of `tokens_cache_write`.
         [sum_if_any] tokens_cache_write: u64,
-        /// The sum of their `tokens_cache_read`.
+        /// Sum of `tokens_cache_read`.
         [sum_if_any] tokens_cache_read: u64,
-        /// The sum of their `tokens_reasoning`.
+        /// Sum of `tokens_reasoning`.
         [sum_if_any] tokens_reasoning: u64,
-        /// The sum of their `latency_ms`.
+        /// Sum of `latency_ms`.
         [sum] latency_ms_sum: u64,
-        /// How many say a latency.
+        /// Number of messages with a latency.
         [sum] latency_count: u64,
-        /// How these latencies are spread, in milliseconds.
+        /// Distribution of the latencies, in milliseconds.
         [sketch] latency_sketch: Sketch,
-        /// The sum of their `context_utilization`.
+        /// Sum of `context_utilization`.
         [amount] context_utilization_sum: f64,
-        /// How many say a context utilization.
+        /// Number of messages with a context utilization.
         [sum] context_utilization_count: u64,
-        /// How many had their context compressed.
+        /// Number of messages with a compressed context.
         [sum] compressed: u64,
-        /// How many have an `error`.
+        /// Number of messages with an `error`.
         [sum] errors: u64,
-        /// How many of these are of each `error_type`. The first 1000 types are counted, by the
-        /// messages' sequence numbers; errors of others, as those of none, count in `errors` alone.
+        /// Number of errors by `error_type`. Only the first 1000 types, by sequence number, are
+        /// counted; errors of other types or without a type count in `errors` only.
         [counts, default] errors_by_type: BTreeMap<String, u64>,
-        /// How many conversations the messages are of.
+        /// Number of distinct conversations of the messages.
         [sum] conversations: u64,
-        /// How many conversations have a message of the day in any group; the same in all rollups of
-        /// a day.
+        /// Number of distinct conversations with a message of the day in any group; the same in all
+        /// rollups of a day.
         [sum] active_conversations: u64,
-        /// What of these sums is of messages in other roles than `assistant`: what is left is of the
-        /// `requests`.
+        /// The part of these sums from messages in roles other than `assistant`. The rest is from
+        /// the `requests`.
         [sums] others: MessageSums,
-        /// The ids of the messages that are counted here: none of them is counted again, whether it
-        /// is in the log or not. Empty in what [`Store::rollups`](crate::Store::rollups) gives.
+        /// Hashes of the ids of the counted messages. These are never counted again, whether they
+        /// are in the log or not. [`Store::rollups`](crate::Store::rollups) leaves this empty.
         [hashes] message_hashes: IdHashes,
-        /// The ids of their conversations, likewise.
+        /// The same for the ids of their conversations.
         [hashes] conversation_hashes: IdHashes,
     }
 }

@@ -15,15 +15,15 @@ use crate::error::{Error, Result};
 pub const GENESIS_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 words! {
-    /// What sort of thought it is.
+    /// The type of the thought.
     ThoughtType("type") {
-        /// What is to be done.
+        /// The intended steps.
         Plan = "plan",
-        /// What was found.
+        /// A finding.
         Analysis = "analysis",
-        /// What was decided.
+        /// A decision.
         Decision = "decision",
-        /// What was learned.
+        /// A lesson learned.
         Reflection = "reflection",
     }
 }
@@ -33,22 +33,22 @@ record! {
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
     pub struct ThoughtRecord {
-        /// Its id; a UUID unless the caller has another.
+        /// Unique id. A UUID unless the caller sets it.
         [text_id, key] id: String = "a new UUID",
-        /// The task, whose chain it belongs to; never empty.
+        /// The task whose chain it is in; never empty.
         [text_id, lookup] task_id: String,
-        /// The hash of the record before it in its chain, or [`GENESIS_HASH`]. Empty when handed
-        /// over: the log fills it in.
-        [hash, default, lookup] prev_hash: String = "that of its place in the chain",
-        /// The hash of it. Empty when handed over: the log fills it in.
+        /// The hash of the previous record in the chain, or [`GENESIS_HASH`]. If empty, the log
+        /// fills it in.
+        [hash, default, lookup] prev_hash: String = "the hash of the previous thought",
+        /// The hash of this record. If empty, the log fills it in.
         [hash, default, lookup] hash: String = "computed",
-        /// What sort of thought it is.
+        /// The type of the thought.
         [word] thought_type as "type": ThoughtType,
-        /// The agent that had it; never empty, and not part of the hash.
+        /// The agent's id; never empty, and not part of the hash.
         [text_id] agent_id: String,
-        /// When.
+        /// Time of the thought.
         [own_instant] timestamp: Timestamp,
-        /// The text, kept to the byte.
+        /// The text, stored byte for byte.
         [content] content: String,
     }
 }

@@ -7,15 +7,15 @@ use super::time::Validity;
 use super::words::words;
 
 words! {
-    /// Who a turn comes from.
+    /// The author of a turn.
     TurnKind("turn_kind") {
-        /// The person.
+        /// The user.
         User = "user",
         /// The model.
         Assistant = "assistant",
         /// The system prompt or the harness.
         System = "system",
-        /// What the harness notes for itself: thinking, hints, environment.
+        /// Internal notes of the harness: thinking, hints, environment.
         SysInfo = "sysinfo",
         /// A tool's output as the model saw it.
         Tool = "tool",
@@ -25,24 +25,24 @@ words! {
 record! {
     /// One turn of a conversation. Key: `id`.
     ///
-    /// As JSON it has the field names of the files. A `created_at` that is not valid retracts the
-    /// turn.
+    /// The JSON form has the field names of the files. A `created_at` that is not valid retracts
+    /// the turn.
     #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
     #[derive(Eq)]
     pub struct ConversationTurn {
-        /// The turn's own id.
+        /// Unique id.
         [uuid, key] id: Uuid = "a new UUID",
         /// The turn that this one answers or follows.
         [uuid, lookup] parent_id: Option<Uuid>,
         /// The provider's or client's message that the turn belongs to.
-        [uuid, lookup] message_id: Uuid = "that of `id`",
-        /// The conversation or thread it stands in.
+        [uuid, lookup] message_id: Uuid = "`id`",
+        /// The conversation or thread of the turn.
         [uuid, lookup] thread_id: Option<Uuid>,
-        /// Who it comes from.
+        /// The author of the turn.
         [word] kind: TurnKind,
-        /// When it was said.
+        /// Creation time.
         [validity] created_at: Validity,
-        /// The text, kept to the byte.
+        /// The text, stored byte for byte.
         [said] content: String,
     }
 }

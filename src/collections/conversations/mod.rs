@@ -20,7 +20,7 @@ use crate::store::{Reads, Redacted, Store, Txn};
 const KIND: Kind = Kind::Conversations;
 
 query! {
-    /// Which conversations to list.
+    /// Selects the conversations to list.
     ///
     /// ```
     /// # use decklog::{Client, Store};
@@ -40,7 +40,7 @@ query! {
             project: String = "project" "NAME",
             /// Only conversations of this client.
             client: Client = "client" "NAME",
-            /// Only conversations of this user: the id as it was given, or its hash.
+            /// Only conversations of this user: the original id, or its hash.
             user_id: String = "user" "ID",
             /// Only conversations of this session.
             session_id: String = "session" "ID",
@@ -69,12 +69,12 @@ query! {
     }
 }
 
-/// One page of the conversations that match a query.
+/// A page of the conversations that match a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationList {
-    /// The conversations of this page, each with the totals of its messages.
+    /// The conversations of the page, each with the totals of its messages.
     pub items: Vec<(Conversation, ConversationStats)>,
-    /// Number of matching conversations, whatever limit and offset are.
+    /// Number of conversations that match, regardless of limit and offset.
     pub total: usize,
 }
 
@@ -113,7 +113,7 @@ fn is_within(directory: &str, workspace: &str) -> bool {
 }
 
 impl Store {
-    /// The conversation with this id and the totals of its messages.
+    /// The conversation with this id, and the totals of its messages.
     pub fn get_conversation(&self, id: Uuid) -> Result<Option<(Conversation, ConversationStats)>> {
         self.inner().with_snapshot(|view| get(view, id))
     }
@@ -125,12 +125,12 @@ impl Store {
             .with_snapshot(|view| Ok(check_known(view, id).is_ok()))
     }
 
-    /// Conversations, page by page. Those of a user are found by the original id, whether the log
-    /// has it hashed or not.
+    /// Lists conversations, by limit and offset. A user's conversations are found by the original
+    /// id, even if ids are hashed.
     ///
     /// # Errors
-    /// [`Io`](ErrorKind::Io), also if the query has a user, ids in the log are hashed, and their
-    /// key is missing.
+    /// [`Io`](ErrorKind::Io), also if the query has a user, ids in the log are hashed, and the key
+    /// of user ids is missing.
     pub fn conversations(&self, query: &ConversationQuery) -> Result<ConversationList> {
         Ok(self.conversations_within(query, usize::MAX)?.0)
     }
@@ -163,10 +163,10 @@ impl Store {
         })
     }
 
-    /// Changes a conversation: calls `change` with the current version and records the result if it
-    /// is different. Sets `updated_at` to the current time, unless `change` sets it or it is
-    /// already later. Returns the new version. `change` runs while the store is locked and must not
-    /// use the store: that would deadlock.
+    /// Changes a conversation: applies `change` to its current version, and records the result if
+    /// it differs. Its `updated_at` becomes the current time unless `change` sets it, or it is
+    /// later. Returns the new version. `change` runs while the store is locked and must not use the
+    /// store: this would deadlock.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, Store};
@@ -183,7 +183,7 @@ impl Store {
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) if there is no such conversation;
     /// [`InvalidInput`](ErrorKind::InvalidInput) and [`Conflict`](ErrorKind::Conflict) if the
-    /// result cannot be recorded, such as one with another `created_at`.
+    /// result cannot be recorded, for example if it has another `created_at`.
     pub fn update_conversation(
         &self,
         id: Uuid,

@@ -19,7 +19,7 @@ use crate::store::{Reads, Redacted, Store, Txn};
 const KIND: Kind = Kind::Inbox;
 
 query! {
-    /// Which tasks to list.
+    /// Selects the tasks to list.
     TaskQuery {
         filters {
             /// Only tasks with this status.
@@ -30,27 +30,27 @@ query! {
             OldestFirst
         }
         from {
-            /// Where the page begins: the `next` of an earlier page.
+            /// Page cursor: the `next` of the previous page.
             after: Option<Cursor>
         }
     }
 }
 
-/// How many tasks stand where.
+/// Number of tasks by status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct TaskCounts {
-    /// Those that wait.
+    /// Tasks that wait for a worker.
     pub queued: usize,
-    /// Those that someone works on.
+    /// Tasks that a worker has claimed.
     pub in_progress: usize,
-    /// Those that are done.
+    /// Completed tasks.
     pub done: usize,
-    /// Those that were given up.
+    /// Failed tasks.
     pub failed: usize,
 }
 
-/// The tasks of a store; from [`Store::inbox`].
+/// The tasks of a store. Returned by [`Store::inbox`].
 ///
 /// ```
 /// use decklog::Store;
@@ -79,7 +79,8 @@ impl Store {
         }
     }
 
-    /// The offset for Telegram's `getUpdates`: the greatest `update_id` in the inbox plus 1, or 0.
+    /// The next update to request from Telegram: the greatest `update_id` of the inbox plus 1, or 0
+    /// if there is none.
     pub fn telegram_offset(&self) -> Result<i64> {
         self.inner().with_snapshot(|view| {
             let latest = view.index().update_id_max();
@@ -89,8 +90,8 @@ impl Store {
 }
 
 impl Inbox<'_> {
-    /// Maximum number of attempts for a task, at least 1. A task that was claimed this often fails
-    /// when it is given back or its claim is released. Default: no limit.
+    /// Maximum number of attempts of a task. After the last attempt, a task that is given back, or
+    /// whose claim is released, fails instead. Default: no limit. Minimum: 1.
     #[must_use]
     pub fn attempts_max(mut self, attempts: u32) -> Self {
         self.attempts_max = i64::from(attempts.max(1));
@@ -103,7 +104,7 @@ impl Inbox<'_> {
     }
 
     /// Queues a message of a chat and returns its task. If the `update_id` is known, returns the
-    /// existing task. `date` is kept as the sender gives it: Telegram's is in epoch seconds.
+    /// existing task. `date` is stored as the sender gives it: Telegram's is in epoch seconds.
     pub fn enqueue_message(
         &self,
         update_id: i64,
@@ -131,7 +132,7 @@ impl Inbox<'_> {
         })
     }
 
-    /// Tasks, page by page.
+    /// Lists tasks, in pages.
     pub fn list(&self, query: &TaskQuery) -> Result<Page<InboxTask>> {
         self.list_within(query, usize::MAX)
     }
@@ -156,7 +157,7 @@ impl Inbox<'_> {
         })
     }
 
-    /// Number of tasks with each status.
+    /// Number of tasks by status.
     pub fn counts(&self) -> Result<TaskCounts> {
         self.store.inner().with_snapshot(|view| {
             let table = view.table(KIND);
@@ -177,8 +178,8 @@ impl Inbox<'_> {
         })
     }
 
-    /// Claims the oldest queued task; `None` if there is none. No other worker gets it until it is
-    /// given back or its claim is released.
+    /// Claims the oldest queued task; `None` if there is none. No other worker can claim the task
+    /// until it is given back or its claim is released.
     pub fn claim(&self) -> Result<Option<InboxTask>> {
         // Without a lock first: idle workers poll often.
         if !self.is_any(TaskStatus::Queued)? {
@@ -211,7 +212,7 @@ impl Inbox<'_> {
         Ok(None)
     }
 
-    /// Marks a claimed task as done.
+    /// Completes a claimed task.
     ///
     /// # Errors
     /// [`Conflict`](ErrorKind::Conflict) if the claim was released and another worker holds the
@@ -220,7 +221,7 @@ impl Inbox<'_> {
         self.end(task, TaskStatus::Done, None)
     }
 
-    /// Marks a claimed task as failed.
+    /// Fails a claimed task. It is not tried again.
     ///
     /// # Errors
     /// As [`done`](Inbox::done).
@@ -236,8 +237,8 @@ impl Inbox<'_> {
         self.put_held(step)
     }
 
-    /// Returns a claimed task to the queue for another attempt. Returns its new status: failed, if
-    /// that was the last attempt.
+    /// Gives a claimed task back to the queue for another attempt. Returns its status: failed if
+    /// this was the last attempt.
     ///
     /// # Errors
     /// As [`done`](Inbox::done).
@@ -257,10 +258,9 @@ impl Inbox<'_> {
         })
     }
 
-    /// Releases claims that are older than a timeout, such as those of workers that died. Also
-    /// releases claims that are as far in the future, which happens when the clock was set back.
-    /// Returns the released tasks in their new state: queued, or failed if that was the last
-    /// attempt.
+    /// Releases claims at least as old as a timeout, such as those of workers that died, and claims
+    /// at least as far in the future, such as those made before the clock was set back. Returns the
+    /// tasks with their new status: queued, or failed if this was the last attempt.
     pub fn release_stale(&self, timeout: Duration) -> Result<Vec<InboxTask>> {
         let timeout = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
         let now = now();

@@ -34,7 +34,7 @@ const HASHES_MAX: usize = 1 << 19;
 /// Number of times a day is read again because another writer changed its rollups meanwhile.
 const TRIES_MAX: u32 = 5;
 
-/// The range of days of a rollup query.
+/// Selects the days of the rollups.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RollupQuery {
     /// Only this day and later ones.
@@ -44,15 +44,15 @@ pub struct RollupQuery {
 }
 
 impl Store {
-    /// The totals of the messages of each day and group, including those that retention removed: by
-    /// day, then by model, configuration, orchestration mode and task type; missing values sort
-    /// first. `through_seq` is the greatest sequence number of the log, or that of a rollup if it
-    /// is greater.
+    /// The totals of the messages of each day and group, including messages that retention removed.
+    /// Sorted by day, then by model, configuration, orchestration mode and task type; absent values
+    /// come first. `through_seq` is the greatest sequence number of the log, or that of a rollup if
+    /// greater.
     ///
-    /// Reads every message of the requested days that is in the log. Other records can be written
-    /// meanwhile.
+    /// Reads every message of the requested days that is in the log. Other records can be recorded
+    /// in the meantime.
     ///
-    /// A message that was removed and is recorded again is not counted twice, nor is its
+    /// A message that was removed and then added again is not counted twice, and neither is its
     /// conversation.
     ///
     /// ```
@@ -77,7 +77,7 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`Conflict`](ErrorKind::Conflict) if other writers kept changing a day's rollups while its
+    /// [`Conflict`](ErrorKind::Conflict) if a day's rollups were rewritten repeatedly while its
     /// messages were read.
     pub fn rollups(&self, query: &RollupQuery) -> Result<Vec<Rollup>> {
         let mut rollups = Vec::new();
@@ -87,14 +87,13 @@ impl Store {
         Ok(rollups)
     }
 
-    /// Writes the rollups of a day and returns once they are on disk. From then on, the day's
-    /// messages whose sequence numbers are not greater than the returned one may be removed, and
-    /// [`rollups`](Store::rollups) still includes them. Calling it again after a crash, or without
-    /// new messages, counts nothing twice.
+    /// Writes the rollups of a day and returns once they are on disk. The day's messages up to the
+    /// returned sequence number may then be removed; [`rollups`](Store::rollups) still includes
+    /// them. Calling it again, after a crash or without new messages, counts nothing twice.
     ///
     /// # Errors
-    /// [`Conflict`](ErrorKind::Conflict) if other writers kept changing the day's rollups
-    /// meanwhile; any error that prevents recording.
+    /// [`Conflict`](ErrorKind::Conflict) if other writers rewrote the day's rollups repeatedly in
+    /// the meantime; any error of writing records.
     pub fn roll_up(&self, day: Day) -> Result<u64> {
         let mut tries = 1;
         loop {

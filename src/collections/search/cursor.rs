@@ -8,8 +8,8 @@ use serde::{Serialize, Serializer};
 use crate::error::{Error, Result};
 use crate::record::Day;
 
-/// A position in the results of a search. It remains valid in every process and while records are
-/// added.
+/// A position in the matches of a search. It stays valid while records are added, and in every
+/// process.
 ///
 /// ```
 /// let cursor: decklog::query::SearchCursor = "2025-12-27-1042-1".parse()?;

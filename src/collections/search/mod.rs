@@ -20,11 +20,10 @@ use crate::store::{Hit, Scope, Step, Store};
 /// Keys longer than this are cut. Keys that decklog wrote are shorter.
 const KEY_BYTES_MAX: usize = 2048;
 
-/// The parameters of a search.
+/// A search of the log.
 #[derive(Debug, Clone)]
 pub struct SearchQuery {
-    /// The text to search for, without regard to case and without wildcards. Maximum length: 1024
-    /// bytes.
+    /// The literal text, without wildcards. Case is ignored. Maximum: 1024 bytes.
     pub text: String,
     /// Only records of this kind.
     pub kind: Option<Kind>,
@@ -34,7 +33,7 @@ pub struct SearchQuery {
     pub until: Option<i64>,
     /// Maximum number of matches; 0 gives none. Default: 100.
     pub limit: usize,
-    /// Continues where an earlier search ended.
+    /// Start of the search: the `next` of an earlier search.
     pub after: Option<SearchCursor>,
 }
 
@@ -51,65 +50,64 @@ impl Default for SearchQuery {
     }
 }
 
-/// A line of the log that holds what was looked for.
+/// A line of the log that contains the text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct SearchMatch {
-    /// Its sequence number.
+    /// The sequence number of the line.
     pub seq: u64,
-    /// The kind of record that it holds.
+    /// The kind of the record.
     #[cfg_attr(feature = "wire", schema(value_type = String))]
     pub kind: Kind,
     /// The record's key: its id, or the ids of the request and the call with a space between.
     pub key: String,
     /// The record's own time, in epoch milliseconds.
     pub at: i64,
-    /// Where in the line the text stands that holds it, as a JSON pointer: `/content`,
-    /// `/arguments_json/path`. Of several the first one.
+    /// The field with the match, as a JSON pointer: `/content`, `/arguments_json/path`. The first
+    /// one if there are several.
     pub field: String,
-    /// Some 160 characters of that text, around what was looked for; `…` where it was cut. It is
-    /// what someone wrote: escape it before it is shown.
+    /// About 160 characters of that field, around the match; `…` marks a cut. It is untrusted text:
+    /// escape it before you show it.
     pub snippet: String,
-    /// The conversation that a message is of, or that it is.
+    /// The conversation of a message, or the conversation itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conversation_id: Option<Uuid>,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct Found {
-    /// The matches: those of later days first, and of a day those that were recorded later.
+    /// The matches, latest day first; within a day, latest recorded first.
     pub matches: Vec<SearchMatch>,
-    /// Where to go on, unless all was searched. There may be no more matches.
+    /// Where to continue the search. Absent if everything was searched. There may be no more
+    /// matches.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "wire", schema(value_type = Option<String>))]
     pub next: Option<SearchCursor>,
-    /// Whether the search went on to its limit or to the end of the log: it was not ended early.
+    /// Whether the search reached its limit or the end of the log. `false`: it was ended early.
     pub is_whole: bool,
 }
 
 /// The progress of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SearchProgress {
-    /// Number of bytes that were read or skipped.
+    /// Number of bytes read or skipped.
     pub bytes_read: u64,
-    /// Maximum number of bytes to be read.
+    /// Maximum number of bytes to read.
     pub bytes_all: u64,
 }
 
 impl Store {
     /// Searches the log for a text, latest records first.
     ///
-    /// The search covers the string values of all lines, including those within logged JSON, but
-    /// neither member names nor numbers. Letters match regardless of case, by Unicode's simple case
-    /// folding. Every line is searched: retracted and superseded versions are found too, removed
-    /// records are not. Damaged lines are skipped.
+    /// Searches the texts of all lines, including texts in logged JSON, but not member names and
+    /// numbers. Case is ignored, by Unicode's simple case folding. Retracted records and superseded
+    /// versions are found too; removed records are not. Damaged lines are skipped.
     ///
-    /// Days are searched from the latest to the earliest, by the records' own times; within a day,
-    /// what was recorded last comes first. Lines in the directory of a day other than their own are
-    /// found with that directory's day. The log is read until there are enough matches, and nothing
-    /// is cached.
+    /// Days are searched from the latest to the earliest, by the records' own time; within a day,
+    /// the latest recorded line comes first. A line in the directory of another day is found with
+    /// that day. The log is read until there are enough matches; nothing is cached.
     ///
     /// ```
     /// # use decklog::{Store, event_type};
@@ -132,9 +130,8 @@ impl Store {
         self.search_with(query, &mut |_| ControlFlow::Continue(()))
     }
 
-    /// As [`search`](Store::search), and calls `go_on` after every 256 KiB, or after every segment
-    /// that has damage. If it breaks, the result has the matches found so far and the cursor to
-    /// continue from.
+    /// Like [`search`](Store::search), but calls `go_on` after every 256 KiB, or after every
+    /// segment with damage. If it breaks, returns the matches found so far, and where to continue.
     ///
     /// # Errors
     /// As [`search`](Store::search).

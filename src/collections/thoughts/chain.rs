@@ -17,19 +17,19 @@ use crate::record::{GENESIS_HASH, Record, ThoughtRecord};
 use crate::segment::Damage;
 use crate::store::{Inner, ReadAhead, Reads, Snapshot};
 
-/// The result of checking one task's chain.
+/// The result of a check of one task's chain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ChainCheck {
     /// The task.
     pub task_id: String,
-    /// Number of records in the chain.
+    /// Number of records of the chain.
     pub records: u64,
-    /// The hash of the last record, to compare with a copy that was kept elsewhere.
+    /// The hash of the last record, to compare with a copy kept elsewhere.
     pub head: Option<String>,
-    /// The first break in the chain.
+    /// The first break of the chain, if any.
     pub broken: Option<ChainBreak>,
-    /// Damage in the files of thoughts. It may have destroyed records of this chain; all chains of
-    /// one check share this list.
+    /// Damage in the files of thoughts that may have destroyed records of this chain. It is the
+    /// same for all chains of one check.
     #[serde(serialize_with = "as_list", skip_serializing_if = "<[_]>::is_empty")]
     pub damage: Arc<[Damage]>,
 }
@@ -42,27 +42,26 @@ fn as_list<S: serde::Serializer>(
 }
 
 impl ChainCheck {
-    /// Whether the chain holds and no line that may belong to it is damaged. A chain whose last
-    /// records were removed still holds, and so does an empty one: compare
-    /// [`records`](ChainCheck::records) and [`head`](ChainCheck::head) with values that were kept
-    /// elsewhere.
+    /// Whether the chain is unbroken and no line that may belong to it is damaged. A chain that
+    /// lost its last records is unbroken, and so is a chain without records: compare
+    /// [`records`](ChainCheck::records) and [`head`](ChainCheck::head) with copies kept elsewhere.
     pub fn is_intact(&self) -> bool {
         self.broken.is_none() && self.damage.is_empty()
     }
 }
 
-/// A break in a chain.
+/// A break of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChainBreak {
     /// Position of the record in the chain, from 1.
     pub position: u64,
-    /// Its id, if it can be read.
+    /// The id of the record, if it can be read.
     pub id: Option<String>,
     /// The file, relative to the store.
     pub file: String,
     /// Offset of its line in the file, in bytes.
     pub offset: u64,
-    /// Why the chain does not hold here.
+    /// The reason for the break.
     pub reason: String,
 }
 

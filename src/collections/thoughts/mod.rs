@@ -30,7 +30,7 @@ const HASH: usize = 2;
 /// A thought to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewThought {
-    /// The type of thought.
+    /// The type of the thought.
     pub thought_type: ThoughtType,
     /// The task; not empty.
     pub task_id: String,
@@ -40,7 +40,7 @@ pub struct NewThought {
     pub content: String,
 }
 
-/// Which thoughts to list.
+/// Selects the thoughts to list.
 ///
 /// ```
 /// # use decklog::Store;
@@ -57,12 +57,12 @@ pub struct NewThought {
 pub struct ThoughtQuery {
     /// Only thoughts of this task; not empty.
     pub task_id: Option<String>,
-    /// Only thoughts whose predecessor has this hash; [`GENESIS_HASH`] for those that begin a
-    /// chain.
+    /// Only thoughts whose previous thought has this hash; [`GENESIS_HASH`] for the first thoughts
+    /// of chains.
     pub prev_hash: Option<String>,
     /// Maximum number of thoughts, from 1. Default: no limit.
     pub limit: usize,
-    /// Continues where an earlier page ended.
+    /// Page cursor: the `next` of the previous page.
     pub after: Option<Cursor>,
 }
 
@@ -102,7 +102,7 @@ impl ThoughtQuery {
 type Ids<'a> = Box<dyn Fn() -> String + 'a>;
 type Clock<'a> = Box<dyn Fn() -> Timestamp + 'a>;
 
-/// The thoughts of a store; from [`Store::thoughts`].
+/// The thoughts of a store. Returned by [`Store::thoughts`].
 ///
 /// ```
 /// use decklog::Store;
@@ -147,14 +147,14 @@ impl Store {
 }
 
 impl<'a> Thoughts<'a> {
-    /// Sets the source of ids for new records. Default: random UUIDs (v4).
+    /// Sets the source of the ids of new records. Default: random UUIDs (v4).
     #[must_use]
     pub fn with_ids(mut self, ids: impl Fn() -> String + 'a) -> Self {
         self.ids = Box::new(ids);
         self
     }
 
-    /// Sets the clock for new records. Default: the system clock.
+    /// Sets the source of the times of new records. Default: the system clock.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Fn() -> Timestamp + 'a) -> Self {
         self.clock = Box::new(clock);
@@ -218,7 +218,7 @@ impl<'a> Thoughts<'a> {
         Ok(self.page(&query)?.items)
     }
 
-    /// Thoughts in the order in which they were recorded, page by page.
+    /// Lists thoughts in the order in which they were recorded, in pages.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty task, a `prev_hash` that is not a
@@ -254,19 +254,19 @@ impl<'a> Thoughts<'a> {
         })
     }
 
-    /// Recomputes the chain of a task from the current content of its lines. The chain of an
-    /// unknown task is empty.
+    /// Recomputes the chain of a task from its current lines. The chain of an unknown task has no
+    /// records.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty task; otherwise only if the store
-    /// cannot be read. A broken chain is not an error: the result describes the break.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty task; otherwise fails only if the
+    /// store cannot be read. A broken chain is not an error: the result names the break.
     pub fn verify_chain(&self, task_id: &str) -> Result<ChainCheck> {
         let check = self.verify_chain_with(task_id, &mut |_| ControlFlow::Continue(()))?;
         Ok(check.unwrap_or_default())
     }
 
-    /// As [`verify_chain`](Thoughts::verify_chain). Calls `go_on` repeatedly with the number of
-    /// records checked so far; if it breaks, the result is `None`.
+    /// Like [`verify_chain`](Thoughts::verify_chain). `go_on` is called repeatedly with the number
+    /// of records checked so far. If it breaks, the check ends and returns `None`.
     ///
     /// # Errors
     /// As [`verify_chain`](Thoughts::verify_chain).
@@ -288,8 +288,8 @@ impl<'a> Thoughts<'a> {
         Ok(Some(checks.remove(task_id).unwrap_or_else(without_records)))
     }
 
-    /// Recomputes the chains of all tasks, by name. Damage for which no chain is left is reported
-    /// under the empty name, which no task has.
+    /// Recomputes the chains of all tasks, sorted by name. Unreadable records whose task is unknown
+    /// are reported under the empty name, which no task has.
     ///
     /// # Errors
     /// As [`verify_chain`](Thoughts::verify_chain).

@@ -22,17 +22,17 @@ const KIND: Kind = Kind::Events;
 /// Estimated memory overhead of a node, without its strings.
 const NODE_BYTES: usize = 128;
 
-/// How what began with an event ended. What is open when a span above it ends, such as a turn of a
-/// run that failed, ends with that and has its status.
+/// The status of a span, which is opened by an event. A span that is open when a span above it
+/// ends, such as a turn of a failed run, ends at the same time with the same status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub enum SpanStatus {
-    /// It began, and no event says that it, or a span above it, ended.
+    /// Started; neither it nor a span above it has ended.
     Running,
-    /// It ended well, or was open when a span above it ended well.
+    /// Completed, or open when a span above it completed.
     Completed,
-    /// It failed, or was open when a span above it failed.
+    /// Failed, or open when a span above it failed.
     Failed,
 }
 
@@ -54,39 +54,40 @@ pub struct EventNode {
     /// The event.
     #[serde(flatten)]
     pub event: Event,
-    /// How deep it stands, from 0 at the root.
+    /// The depth; the root has 0.
     pub depth: usize,
-    /// Of an event that begins something: how that ended.
+    /// For an event that opens a span: the status of the span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<SpanStatus>,
-    /// Of an event that begins something: how long that took, in milliseconds, once it ended;
-    /// where no event ends it, up to the end of the span above it.
+    /// For an event that opens a span: the duration of the span, in milliseconds, once it has
+    /// ended. If no event closes it, up to the end of the span above it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<i64>,
-    /// It names a parent that is not in the log any more.
+    /// Whether its parent is no longer in the log.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub parent_is_gone: bool,
 }
 
-/// An event and everything below it.
+/// An event and all events under it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventTree {
-    /// The root first, then below each event its children by id: depth-first order.
+    /// The nodes in pre-order: the root first, and each event followed by its children, by id.
     pub nodes: Vec<EventNode>,
 }
 
 impl Store {
     /// The tree below an event; `None` if there is no such event.
     ///
-    /// A span that `x.started` begins is ended by the `x.completed` or `x.failed` below it or, if
-    /// there is none, by one of its siblings. A sibling end belongs to the start with its
-    /// `call_id`; else to the first open one with its `tool_name`, or for agents its `task_id`;
-    /// else to the first open one that names no other. No end belongs to a start that names another
-    /// call, tool or task. For a process, the `pid` serves as the `call_id`, and `worker.exited`
-    /// ends it. Events of other types, such as `worker.spawned`, have neither status nor duration.
+    /// A span opened by `x.started` is closed by an `x.completed` or `x.failed` event under it or,
+    /// if there is none, by one with the same parent. An event of the latter kind closes the span
+    /// with the same `call_id`; otherwise the first open span with the same `tool_name`, or for
+    /// agents the same `task_id`; otherwise the first open span that names no other. It never
+    /// closes a span that names another call, tool or task. A process uses its `pid` as `call_id`
+    /// and is closed by `worker.exited`. Events of other types, such as `worker.spawned`, have
+    /// neither a status nor a duration.
     ///
-    /// A span that no event ends is ended by the end of the nearest span above it: it takes that
-    /// span's status, and its duration extends to that end.
+    /// A span that no event closes ends with the nearest span above it that has ended. It has the
+    /// same status, and its duration is the time up to that end.
     ///
     /// ```
     /// # use decklog::{Store, event_type};
