@@ -393,8 +393,8 @@ mod tests {
         );
     }
 
-    /// Regression: the list of cuts named each of a conversation's 3,000 models, so that an answer
-    /// had 278,672 bytes, and a text next to them was returned in pages of 200 characters.
+    /// Bug: the list of cuts named each of a conversation's 3,000 models, so that an answer had
+    /// 278,672 bytes, and a text next to them was returned in pages of 200 characters.
     #[test]
     fn many_names_take_little_room() {
         let names: Vec<String> = (0..3_000)
@@ -433,8 +433,8 @@ mod tests {
         assert_eq!(named.last().unwrap()["path"], "/data/rows/170/model_used");
     }
 
-    /// Regression: the length of a text shown from a later character was measured as if it were
-    /// shown from the first.
+    /// Bug: the length of a text shown from a later character was measured as if it were shown from
+    /// the first.
     #[test]
     fn a_part_is_measured_as_it_is_shown() {
         let text = format!("{}{}", "a".repeat(30_000), "\u{1}".repeat(200_000));
