@@ -50,7 +50,7 @@ pub fn long_bytes() -> usize {
     }
 }
 
-/// All texts if requested, else every fourth; which ones depends on the number.
+/// All texts if requested, else every fourth, starting at an offset that depends on `number`.
 pub fn some_of<T>(all: Vec<T>, number: usize) -> impl Iterator<Item = T> {
     let parts = match count("DECKLOG_HOSTILE_MB", 0) {
         0 => 4,

@@ -804,7 +804,7 @@ fn another_store_under_the_same_path_is_another_store() {
     record(&stores[0], 1);
     assert_eq!(ids(&stores[1]), [1]);
 
-    // Longer than a held lock is used without checking the file.
+    // Longer than a handle keeps the lock without checking the file.
     std::thread::sleep(Duration::from_millis(40));
     fs::rename(&path, &one).unwrap();
     for store in &stores {
@@ -978,7 +978,8 @@ fn a_day_that_is_moved_away_before_it_is_synced_ends_nothing() {
     }
 }
 
-/// Bug: each write refused for this reason read all segments again, under the lock.
+/// Bug: each write refused because of an unreadable segment read all other segments again, under
+/// the lock.
 #[test]
 fn what_cannot_be_read_does_not_have_the_rest_read_again_and_again() {
     let dir = tempfile::tempdir().unwrap();
@@ -1018,8 +1019,8 @@ fn what_cannot_be_read_does_not_have_the_rest_read_again_and_again() {
     assert_eq!(ids(&store), [1, 3, 2]);
 }
 
-/// Bug: the segment was never synced if lines went to another file with its name before it was
-/// synced.
+/// Bug: a segment that was moved away was never synced if lines went to a new file with its name
+/// before the sync.
 #[test]
 fn a_segment_that_is_moved_away_is_synced_with_the_one_that_takes_its_place() {
     let dir = tempfile::tempdir().unwrap();
@@ -1044,8 +1045,8 @@ fn a_segment_that_is_moved_away_is_synced_with_the_one_that_takes_its_place() {
     assert_eq!(handles("sync"), handles("append"));
 }
 
-/// Bug: the numbers were assigned again if the files were checked before the next record, for
-/// instance by a follower.
+/// Bug: the numbers of removed lines were assigned again if the files were checked before the next
+/// record, for instance by a follower.
 #[test]
 fn numbers_of_lines_that_were_taken_away_are_not_given_again_by_a_live_handle() {
     for has_looked in [false, true] {

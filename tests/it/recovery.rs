@@ -1487,7 +1487,7 @@ fn no_process_dies_of_files_that_are_cut_under_it() {
     };
     let stores = [(), ()].map(|()| options().open(&path).unwrap());
     let (is_over, reads) = (AtomicBool::new(false), AtomicU64::new(0));
-    // After this, the writers stop. A store that grows at full speed is never read to its end.
+    // Set to slow the writer down. A reader never finishes a store that grows at full speed.
     let is_long = AtomicBool::new(false);
     let mut rng = Rng::seeded("files that are cut");
     let check = |e: decklog::Error| {
@@ -1542,7 +1542,7 @@ fn no_process_dies_of_files_that_are_cut_under_it() {
         let mut cuts = 0;
         while cuts < rounds || reads.load(Ordering::Relaxed) < rounds / 4 {
             cuts += 1;
-            // Stop a run in which a reader never finishes, as the files would grow without limit.
+            // Fail if no read finishes. Otherwise the files would grow without limit.
             assert!(cuts < rounds * 100, "there is no time to read");
             if cuts > rounds {
                 is_long.store(true, Ordering::Relaxed);
