@@ -606,9 +606,9 @@ fn a_store_that_has_hashed_ids_gets_no_other_key_by_itself() {
     assert_eq!(of_user(&store, "ann").unwrap(), 1);
 }
 
-/// Records that belong to a user only through lines in other segments: two conversations, each
-/// through a line that names the user next to the other one; an outcome through its request of the
-/// day before; and the first version of a turn through its latest version.
+/// Records that belong to a user only through lines in other segments: two conversations, each of
+/// which names the user in another segment; an outcome through its request of the day before; and
+/// the first version of a turn through its latest version.
 fn entangled() -> Memory {
     let memory = Memory::new();
     let store = open_in(&memory);

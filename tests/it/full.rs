@@ -51,7 +51,7 @@ const DISKS: [(&str, &str); 4] = [
 /// Runs the test with this name on every available small disk.
 fn on_small_disks(story: &str) {
     for (name, shell) in DISKS {
-        // Disks where inodes run out before space, or never do.
+        // Skip disks where inodes run out before space, or never do.
         if matches!(
             (story, name),
             ("new day", "tmpfs")
@@ -287,7 +287,7 @@ fn writes_until_it_is_full(disk: &SmallDisk) {
         let known = all_lines(&store).len() as u64;
         let ack = match store.record(late.clone()) {
             Ok(ack) => ack,
-            // It may be refused if there was no space yet.
+            // It must not fail, although the store was opened while the disk was full.
             Err(e) => panic!("{e}"),
         };
         let expected = if round == 0 { known + 1 } else { ack.seq };

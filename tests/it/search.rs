@@ -256,7 +256,7 @@ fn json(rng: &mut Rng, depth: usize) -> String {
     }
 }
 
-/// A time on one of the days, each of which has this many milliseconds.
+/// A random time on one of the days, out of `in_day` times per day.
 fn moment(rng: &mut Rng, in_day: usize) -> i64 {
     let nth = i64::try_from(rng.below(DAYS * in_day)).unwrap();
     DAY_1 + nth * (DAY_MS / i64::try_from(in_day).unwrap()) + 7

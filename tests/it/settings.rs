@@ -443,7 +443,7 @@ fn the_same_again_after_a_change_is_the_same() {
         let ack = ack.unwrap_or_else(|e| panic!("{record:?}: {e}"));
         assert_eq!(ack.status, AckStatus::Unchanged, "{record:?}");
     }
-    // Content of an older line is not written again.
+    // Content of an older line is not copied unredacted into a new one.
     let reverted = ProposalStep::new(proposal, ProposalStatus::Reverted, DAY_1 + 3);
     store.record(reverted).unwrap();
     let found = store.get_proposal(proposal).unwrap().unwrap();

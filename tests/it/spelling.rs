@@ -609,7 +609,8 @@ fn verify_names_lines_that_no_writer_may_write() {
         assert!(found.violations[0].reason.contains(said), "{found:?}");
         fs::remove_dir_all(&path).unwrap();
     }
-    // A time other than the line's own changes the order: the record's time counts.
+    // If the record's time differs from the line's own, the line is reported as altered, and counts
+    // by the record's time.
     let path = dir.path().join("changed");
     copy(&whole, &path);
     let file = path.join("2025-12-27/history.0001.jsonl");

@@ -490,7 +490,8 @@ fn retention_removes_what_is_over_and_no_more() {
         let (reader, sleeper) = (open(&path, 3_000), open(&path, 3_000));
         assert_eq!(said(&reader), said(&sleeper));
         let known = days(&store);
-        // Ten of the twelve days, and all errors except those of the last day.
+        // By then the first five of the twelve days are more than 90 days old, and all of them more
+        // than 30.
         let now = life.now + 83 * DAY_MS;
         let retained = retain(&store, now);
         assert!(!retained.parts.is_empty());

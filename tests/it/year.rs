@@ -392,7 +392,7 @@ fn a_store_with_a_cap_stays_below_it() {
     let (mut fullest, mut was_over) = (0, 0);
     for day in 0..100 {
         if day == 60 {
-            // From now on, some entities must be kept from day to day.
+            // From now on, more data must be kept every day.
             let forever = |settings: &mut Settings| {
                 for name in ["history", "inbox", "messages", "thought_records"] {
                     let name = format!("retention.{name}");
@@ -401,7 +401,7 @@ fn a_store_with_a_cap_stays_below_it() {
             };
             year.store().change_settings(forever).unwrap();
         }
-        // Entities removed because of the size limit are not continued.
+        // Records that continue an entity removed because of the size limit are not accepted.
         let records = year.agent.work(40);
         record(year.store(), records);
         let retained = year.retain();
