@@ -102,8 +102,8 @@ fn conversation(id: Uuid, at: i64) -> Conversation {
     }
 }
 
-/// Records messages on a number of days from the first one, with twenty per conversation on
-/// average.
+/// Records `count` messages over `days` days from `first` on, with one conversation per twenty
+/// messages.
 fn fill(store: &Store, rng: &mut Rng, first: i64, days: usize, count: usize) {
     let conversations: Vec<Uuid> = (0..count.div_ceil(20))
         .map(|_| Uuid::from_u64_pair(rng.next(), rng.next()))

@@ -45,7 +45,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Log {
     dir: TempDir,
-    /// The key of user ids is in this log's own home directory, even if cargo sets another one.
+    /// The key of user ids is in this log's own home directory, even if cargo's environment names
+    /// another one.
     has_own_key: bool,
 }
 

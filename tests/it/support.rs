@@ -36,7 +36,7 @@ pub fn count(name: &str, default: u64) -> u64 {
 pub struct Rng(pub u64);
 
 impl Rng {
-    /// Seeded from `DECKLOG_SEED`, or randomly. Prints the seed so that a failure can be
+    /// Seeded from `DECKLOG_SEED`, or from the clock. Prints the seed so that a failure can be
     /// reproduced.
     pub fn seeded(test: &str) -> Rng {
         let own = std::time::SystemTime::now()

@@ -1,4 +1,4 @@
-//! What is asked of decklog, line by line: which test holds it.
+//! The requirements on decklog, line by line, and the tests that cover them.
 //!
 //! | line | test |
 //! |---|---|
