@@ -39,7 +39,7 @@
 //!   that a line was in the log.
 //! - [`ndjson`] records the output of other programs, one JSON object per line.
 //! - [`import`] reads the sessions of Claude Code and Codex; [`replay`] reads the records of a day.
-//! - [`storage`] is the trait for file access: the disk by default, other implementations for
+//! - [`storage`] has the trait for file access: the disk by default, other implementations for
 //!   tests.
 
 #[cfg(feature = "http")]
@@ -67,7 +67,7 @@ pub mod replay;
 #[cfg(feature = "wire")]
 mod wire;
 pub mod schema {
-    //! The schema of each kind, which [`Kind::schema`](crate::Kind::schema) gives.
+    //! The schema of each kind, as returned by [`Kind::schema`](crate::Kind::schema).
 
     pub use crate::line::{FieldSchema, KindSchema};
     pub use crate::record::declare::{Class, Place};
@@ -102,7 +102,7 @@ pub mod lines {
     pub use crate::store::{Follow, LogLine, SeqRange};
 }
 pub mod query {
-    //! What lists and searches are asked, and what they answer.
+    //! Queries of lists and searches, and their results.
 
     pub use crate::collections::{
         AsOf, CallQuery, ConversationList, ConversationQuery, Cursor, EventQuery, Found,
@@ -121,7 +121,7 @@ pub mod thoughts {
     pub use crate::collections::{ChainBreak, ChainCheck, NewThought, Thoughts};
 }
 pub mod tree {
-    //! Events and sessions as trees, and what a supervisor derives from its events.
+    //! Events and sessions as trees, and state derived from a supervisor's events.
 
     pub use crate::collections::{
         EventNode, EventTree, SessionItem, SessionNode, SessionTree, SpanStatus, SupervisorState,

@@ -1055,7 +1055,7 @@ fn process_with_a_long_text() {
             }
         }
     }
-    // An error includes the key, and the key may be what is too long.
+    // An error includes the key, which may itself be the text that is too long.
     println!("{length} bytes: {most} more at the most");
     assert!(most < length * 4, "{most} bytes for {length}");
     drop(capture);

@@ -1034,7 +1034,7 @@ fn read_only_writes_nothing() {
     let _ = memory.open(TURNS, Access::Read).unwrap();
 }
 
-/// Bug: a newly created HEAD says for a moment that no line was acknowledged. A handle that opened
+/// Bug: a newly created HEAD shows for a moment that no line was acknowledged. A handle that opened
 /// or refreshed the store during that moment believed it, and read the store as empty.
 #[test]
 fn a_head_that_is_just_being_made_hides_nothing() {

@@ -75,7 +75,7 @@ fn no_escape_comes_through_in_records_of_any_kind() {
         thought("t", "x").replace("plan", "\\u009b\\u001b[31m"),
         event(None, "\\u001b[31m\\u202e.x", 1000),
     ];
-    // The template has no braces in its text.
+    // Braces in the text are not replaced; it contains none.
     let output = log.run_with(&["record"], lines.join("\n").as_bytes());
     assert_eq!(
         out(&output),

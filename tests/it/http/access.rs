@@ -410,7 +410,7 @@ fn what_other_machines_reach_is_not_served_without_a_token() {
     client
         .get("/conversations")
         .expect_problem(401, "unauthorized", None);
-    // Whoever changes the settings under it opens nothing.
+    // Disabling the requirement while this server runs does not remove it.
     open()
         .change_settings(|it| it.privacy.require_auth = false)
         .unwrap();

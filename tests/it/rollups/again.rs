@@ -96,7 +96,7 @@ impl Kept {
         self.store.retain(options).unwrap()
     }
 
-    /// Sets a size limit that only the current day's records may use.
+    /// Applies a size limit that removes all records except the current day's.
     fn shrink(&self) {
         let max_bytes = |bytes| {
             let change = self
