@@ -1,5 +1,5 @@
-//! Recording from tasks of a Tokio runtime: what waits for a lock or the disk does so elsewhere, and
-//! the runtime's workers go on. Feature `tokio`.
+//! Recording from tasks of a Tokio runtime. Work that waits for a lock or the disk runs on other
+//! threads, so the runtime's workers are not blocked. Feature `tokio`.
 
 use tokio::sync::oneshot;
 use tokio::task;
@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::record::Record;
 use crate::store::Store;
 
-/// With the feature `tokio`.
+/// Requires the feature `tokio`.
 impl Store {
     /// Records one fact, as [`record`](Store::record), on a thread that may block. Concurrent callers
     /// at level [`Disk`](crate::Durability::Disk) share one sync. For hundreds of tasks that record
@@ -64,11 +64,11 @@ impl Store {
     }
 }
 
-/// With the feature `tokio`.
+/// Requires the feature `tokio`.
 impl Capture {
-    /// Queues a record and waits, without blocking, for what the log says to it. It is acknowledged
-    /// then, at the level of durability that the store was opened with. All who wait at the same
-    /// time share one write and one sync, on the thread that writes.
+    /// Queues a record and waits, without blocking, for its result. The record is then acknowledged
+    /// at the durability level of the store. Callers that wait at the same time share one write and
+    /// one sync, on the writer thread.
     ///
     /// ```
     /// # use decklog::{ConversationTurn, Store, TurnKind};
@@ -86,12 +86,13 @@ impl Capture {
     /// [`WhenFull::Wait`](crate::capture::WhenFull::Wait) a full queue blocks the caller's thread.
     ///
     /// # Errors
-    /// As [`record`](Capture::record) if it is not queued, and as [`Store::record`] for what the log
-    /// says. It is not told of by [`on_error`](crate::capture::CaptureOptions::on_error).
+    /// As [`record`](Capture::record) if the record is not queued, and as [`Store::record`] if the
+    /// log rejects it or the write fails. The error is not passed to
+    /// [`on_error`](crate::capture::CaptureOptions::on_error).
     pub async fn record_async(&self, record: impl Into<Record>) -> Result<Ack> {
         let checked = given(record.into())?;
         let (told, answer) = oneshot::channel();
-        // Who does not wait any more needs no answer.
+        // The send fails if the caller no longer waits. It needs no answer then.
         let tell = Box::new(move |acks| drop(told.send(acks)));
         self.record_all(vec![(checked, IfKnown::Compare)], Some(tell))?;
         let acks: Vec<Result<Ack>> = answer.await.map_err(|_| ended())?;
@@ -99,7 +100,7 @@ impl Capture {
     }
 }
 
-/// The thread that was to record ended first.
+/// The error if the recording thread ended before it answered.
 fn ended() -> Error {
     let message = "the runtime or the thread that writes ended before the record was acknowledged: look whether the log has it";
     Error::new(ErrorKind::Poisoned, message)

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The longest key: a kind, an id and a name of 1,024 bytes.
+/// Maximum length of a key: a kind, an id and a name of 1,024 bytes.
 const KEY_BYTES_MAX: usize = 1_024 + 128;
 /// Maximum length of a longer key in an error.
 const KEY_SHOWN_CHARS: usize = 80;
@@ -163,7 +163,7 @@ impl Error {
     pub(crate) fn with_key(mut self, key: impl Into<String>) -> Self {
         self.0.key.get_or_insert_with(|| {
             let mut key: String = key.into();
-            // Complete if a record can have it; longer ones are cut.
+            // A key that a record can have is shown in full; longer ones are cut.
             if key.len() > KEY_BYTES_MAX {
                 key = key.chars().take(KEY_SHOWN_CHARS).chain(['…']).collect();
             }

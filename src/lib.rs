@@ -28,18 +28,19 @@
 //! - [`Store::run`] is the handle for the loop of an agent: turns, calls, and their outcomes.
 //! - [`Store`] opens a log, records and queries every kind of [`Record`]; [`ObservabilityStore`] is
 //!   the trait to code against for turns and tool calls.
-//! - [`inbox`] hands out tasks, [`thoughts`] keeps chains, [`tree`] draws what happened.
-//! - [`query`] has the filters of lists, and their pages.
-//! - [`Store::search`] finds a text in all that was recorded.
+//! - [`inbox`] hands out tasks, [`thoughts`] keeps hash chains, [`tree`] draws events and sessions.
+//! - [`query`] has the filters and pages of lists.
+//! - [`Store::search`] finds text in all records.
 //! - [`Store::analytics`] makes reports: tokens, latencies, errors, conversations.
-//! - [`Store::rollups`] tells what messages add up to, by day, also those that are gone.
-//! - [`Store::capture`] gives a handle to log with that never waits for the disk.
-//! - [`verify()`] checks every byte; [`Store::repair`] mends what is damaged.
-//! - [`Store::seal`] closes what is written and hashes it; [`Store::prove`] proves that a line was
-//!   there.
-//! - [`ndjson`] records what other programs hand over, line by line.
-//! - [`import`] reads the sessions of Claude Code and Codex; [`replay`] reads a day back.
-//! - [`storage`] is where the bytes go, the disk unless a test says otherwise.
+//! - [`Store::rollups`] has daily totals of messages, including removed messages.
+//! - [`Store::capture`] returns a handle for logging that never waits for the disk.
+//! - [`verify()`] checks every byte; [`Store::repair`] repairs damage.
+//! - [`Store::seal`] makes finished segments read-only and hashes them; [`Store::prove`] proves
+//!   that a line was in the log.
+//! - [`ndjson`] records the output of other programs, one JSON object per line.
+//! - [`import`] reads the sessions of Claude Code and Codex; [`replay`] reads the records of a day.
+//! - [`storage`] has the trait for file access: the disk by default, other implementations for
+//!   tests.
 
 #[cfg(feature = "http")]
 pub mod access;
@@ -66,7 +67,7 @@ pub mod replay;
 #[cfg(feature = "wire")]
 mod wire;
 pub mod schema {
-    //! The schema of each kind, which [`Kind::schema`](crate::Kind::schema) gives.
+    //! The schema of each kind, as returned by [`Kind::schema`](crate::Kind::schema).
 
     pub use crate::line::{FieldSchema, KindSchema};
     pub use crate::record::declare::{Class, Place};
@@ -101,7 +102,7 @@ pub mod lines {
     pub use crate::store::{Follow, LogLine, SeqRange};
 }
 pub mod query {
-    //! What lists and searches are asked, and what they answer.
+    //! Queries of lists and searches, and their results.
 
     pub use crate::collections::{
         AsOf, CallQuery, ConversationList, ConversationQuery, Cursor, EventQuery, Found,
@@ -120,7 +121,7 @@ pub mod thoughts {
     pub use crate::collections::{ChainBreak, ChainCheck, NewThought, Thoughts};
 }
 pub mod tree {
-    //! Events and sessions as trees, and what a supervisor derives from its events.
+    //! Events and sessions as trees, and state derived from a supervisor's events.
 
     pub use crate::collections::{
         EventNode, EventTree, SessionItem, SessionNode, SessionTree, SpanStatus, SupervisorState,
@@ -142,15 +143,15 @@ pub use record::{
 pub use run::Run;
 pub use store::{Durability, Options, Settings, Store, verify};
 
-// Ids are of its types.
+// Re-exported because ids are [`uuid::Uuid`]s.
 pub use uuid;
 
-/// The README's example must compile and run, too.
+/// Compiles and runs the README's example.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// And that of the guide to embedding.
+/// Compiles and runs the examples of the embedding guide.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/embedding.md")]
 struct Embedding;

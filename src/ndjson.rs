@@ -81,7 +81,7 @@ pub fn read(
             Line::Whole(bytes) if bytes.trim_ascii().is_empty() => continue,
             Line::Whole(bytes) => String::from_utf8(bytes)
                 .map(|text| match text.strip_prefix(BYTE_ORDER_MARK) {
-                    // Some programs write one before the first line.
+                    // Some programs write a byte order mark before the first line.
                     Some(rest) if number == 1 => rest.to_owned(),
                     _ => text,
                 })

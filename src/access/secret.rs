@@ -19,7 +19,8 @@ impl Secret {
     pub(super) fn random() -> Result<Secret> {
         loop {
             let text = PREFIX.to_owned() + &hex(&random_bytes::<32>()?);
-            // One in ten thousand has digits in a row, like a made-up example, and is not recognized.
+            // About one in ten thousand has digits in sequence, like a made-up example. Redaction
+            // does not recognize those.
             if is_secret(&text) {
                 return Ok(Secret(text));
             }

@@ -43,7 +43,7 @@ impl Watch {
             .get(storage, || Ok(self.store.settings()?.privacy))
     }
 
-    /// Whether the settings that were last read require a token.
+    /// Whether the settings last read require a token.
     pub(crate) fn asked_for_token(&self) -> bool {
         let seen = self.settings.seen.read();
         let seen = seen.unwrap_or_else(PoisonError::into_inner);

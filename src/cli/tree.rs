@@ -103,7 +103,7 @@ fn latest(store: &Store) -> decklog::Result<Option<Root>> {
     if let Some((_, root)) = begun.max_by_key(|(at, _)| *at) {
         return Ok(Some(root));
     }
-    // A log with turns and without conversations.
+    // For a log with turns but without conversations.
     let turn = store.turns(&turns)?.items.into_iter().next();
     Ok(turn.and_then(|turn| turn.thread_id).map(Root::Session))
 }

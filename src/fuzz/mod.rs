@@ -1,5 +1,5 @@
-//! What fuzzers call, and `cargo test` with their seeds: each takes any bytes and panics where
-//! they show a fault.
+//! The entry points of the fuzzers, and of `cargo test` with the fuzzers' seeds. Each accepts any
+//! bytes and panics if they reveal a bug.
 
 mod store_files;
 
@@ -14,18 +14,18 @@ use crate::store::{Store, verify};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The kind that a byte stands for.
+/// The kind that a byte selects.
 fn kind(byte: u8) -> Kind {
     Kind::ALL[byte as usize % Kind::ALL.len()]
 }
 
-/// Whether a bit of a byte past those of the [`kind()`] is set.
+/// Whether a bit of the byte is set, above the part that selects the [`kind()`].
 fn is_set(byte: u8, bit: u32) -> bool {
     (byte as usize / Kind::ALL.len()) >> bit & 1 == 1
 }
 
-/// The bytes after the first are a line, without LF, and a text that may be JSON. The first says
-/// of which kind of record, and whether the line is given the checksum that it lacks.
+/// The first byte selects the kind of record, and whether a checksum is added to the line. The
+/// remaining bytes are a line without LF, and also a text that may be JSON.
 #[allow(clippy::missing_panics_doc)]
 pub fn line(data: &[u8]) {
     let Some((mode, line)) = data.split_first() else {
@@ -55,7 +55,7 @@ pub fn line(data: &[u8]) {
     }
 }
 
-/// A payload stands in a line so that it reads back to the byte.
+/// A payload is stored in a line such that it reads back byte for byte.
 fn payload(text: &str) {
     let event = crate::Event {
         id: 1,
@@ -81,8 +81,8 @@ fn payload(text: &str) {
     assert!(String::from_utf8_lossy(&line).contains(&shown), "{text}");
 }
 
-/// The bytes after the first three are a segment. The first says of which kind, and whether its
-/// lines are given the checksums that they lack; the others how it is read.
+/// The first byte selects the kind, and whether checksums are added to the lines. The next two
+/// select how the segment is read. The remaining bytes are a segment.
 pub fn scan(data: &[u8]) {
     let Some(([mode, limit, cut], bytes)) = data.split_first_chunk() else {
         return;
@@ -94,8 +94,8 @@ pub fn scan(data: &[u8]) {
     any_segment(kind(*mode), &bytes, *limit, *cut);
 }
 
-/// The bytes after the first two are a session file of another agent. The first says of which,
-/// the second where it ended when it was imported for the first time.
+/// The first byte selects the agent format. The second sets the length of the file at its first
+/// import. The remaining bytes are a session file of another agent.
 #[allow(clippy::missing_panics_doc, clippy::unwrap_used)]
 pub fn import(data: &[u8]) {
     let Some(([mode, cut], bytes)) = data.split_first_chunk() else {
@@ -151,12 +151,12 @@ pub fn import(data: &[u8]) {
     }
 }
 
-/// The bytes are the manifest of a store.
+/// Treats the bytes as the manifest of a store.
 pub fn manifest(data: &[u8]) {
     any_manifest(data);
 }
 
-/// The bytes are the files of a store.
+/// Treats the bytes as the files of a store.
 pub fn store(data: &[u8]) {
     any_store(data);
 }

@@ -1,4 +1,4 @@
-//! What holds of any bytes as the files of a store, for fuzzers.
+//! Invariants for arbitrary bytes in the files of a store, for fuzzers.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -22,7 +22,7 @@ use crate::storage::{Access, Memory, Storage, read_full};
 use crate::store::check::{read_manifest, sealed_sidecar};
 use crate::store::{Store, Verification, verify};
 
-/// What stands between the files of an input.
+/// The separator between the files of an input.
 const BETWEEN_FILES: &[u8] = b"\x1e%";
 const STORE_ID: Uuid = Uuid::from_u128(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8);
 const DAY_1_MS: i64 = 1_766_832_000_000;
@@ -30,10 +30,10 @@ const DAY_MS: i64 = 86_400_000;
 const DAYS: u8 = 3;
 const NUMBERS: u8 = 2;
 
-/// Checks all that must hold of these bytes as a manifest.
+/// Checks the invariants with these bytes as the manifest.
 ///
 /// # Panics
-/// If it does not.
+/// If an invariant does not hold.
 pub(super) fn any_manifest(bytes: &[u8]) {
     let memory = Memory::new();
     memory.create_dir("").unwrap();
@@ -68,18 +68,18 @@ pub(super) fn any_manifest(bytes: &[u8]) {
                 .storage(Arc::new(memory.clone()))
                 .open("in memory");
             assert_eq!(store.unwrap_err().kind(), e.kind());
-            // It stays what it is, for who restores it.
+            // The damaged manifest is not changed, so that it can be restored.
             assert_eq!(memory.bytes("decklog.json").unwrap(), bytes);
         }
     }
 }
 
-/// Checks all that must hold of these bytes as the files of a store, through reading, writing,
-/// opening again and repair. The first byte says how; the files follow, each after a byte that
-/// names it.
+/// Checks the invariants with these bytes as the files of a store: reading, writing, reopening and
+/// repair. The first byte selects the mode. The files follow, each after a byte that selects its
+/// name.
 ///
 /// # Panics
-/// If it does not.
+/// If an invariant does not hold.
 pub(super) fn any_store(data: &[u8]) {
     let Some((mode, files)) = data.split_first() else {
         return;
@@ -89,7 +89,7 @@ pub(super) fn any_store(data: &[u8]) {
     memory.create_dir("").unwrap();
     let manifest = format!("{{\"format\":1,\"store_id\":\"{STORE_ID}\"}}\n");
     memory.put_bytes("decklog.json", manifest.into_bytes());
-    // A sidecar that is believed says what it likes.
+    // Set if the sidecar has a valid checksum. It is trusted then, whatever it contains.
     let mut is_believed = false;
     let mut rest = Some(files);
     while let Some(from) = rest {
@@ -129,7 +129,7 @@ pub(super) fn any_store(data: &[u8]) {
     let told = read_only(&memory, (!is_believed).then_some(&found));
     assert_eq!(segments(&memory), before);
     if is_believed {
-        // Wrong answers, but no failure.
+        // Answers may be wrong, but nothing fails.
         written(&memory, *mode, None);
         return;
     }
@@ -163,7 +163,7 @@ fn open(memory: &Memory, sidecar_bytes_min: u64) -> Store {
     options.open("in memory").unwrap()
 }
 
-/// A handle that reads tells what is there, and all the damage that is.
+/// A read-only handle reads all records and reports all damage.
 fn read_only(memory: &Memory, found: Option<&Verification>) -> Vec<String> {
     let options = Store::options()
         .storage(Arc::new(memory.clone()))
@@ -176,7 +176,7 @@ fn read_only(memory: &Memory, found: Option<&Verification>) -> Vec<String> {
     let Some(found) = found else {
         return told;
     };
-    // Verification reads records, too: of some lines it says more.
+    // Verification also decodes records, so for some lines it reports more.
     for one in &damage {
         let is_found = found.damage.iter().any(|other| {
             let range = one.offset..=one.offset + one.length;
@@ -186,7 +186,7 @@ fn read_only(memory: &Memory, found: Option<&Verification>) -> Vec<String> {
     }
     for one in &found.damage {
         let is_told = damage.contains(one);
-        // A checksum that holds says that these are the bytes that were written.
+        // A line with a valid checksum has the bytes that were written.
         assert!(
             is_told || is_intact_at(memory, &one.file, one.offset),
             "{one:?} {damage:?}"
@@ -202,14 +202,15 @@ fn is_intact_at(memory: &Memory, file: &str, offset: u64) -> bool {
     crate::line::piece_at(&bytes).is_some()
 }
 
-/// The greatest number that verification believes.
+/// The highest sequence number that verification accepts.
 fn seq_max(memory: &Memory) -> u64 {
     let store = open(memory, u64::MAX);
     let lines = store.last_lines(usize::MAX).unwrap();
     lines.iter().map(|line| line.seq).max().unwrap_or(0)
 }
 
-/// Records are written after whatever is there, are there afterwards, and change nothing of it.
+/// Records are appended after the existing bytes, can be read afterwards, and change none of the
+/// existing bytes.
 fn written(memory: &Memory, mode: u8, sound: Option<(&Verification, &[String])>) {
     let before = segments(memory);
     let sidecar_bytes_min = if mode >> 2 & 1 == 1 { 0 } else { u64::MAX };
@@ -218,7 +219,7 @@ fn written(memory: &Memory, mode: u8, sound: Option<(&Verification, &[String])>)
         assert_eq!(everything(&store), told);
     }
     let last = if sound.is_some() { seq_max(memory) } else { 0 };
-    // As another process, which takes turns with this one.
+    // Acts as another process that alternates with this one.
     let other = open(memory, u64::MAX);
     let mut acknowledged = Vec::new();
     let mut previous = last;
@@ -262,7 +263,7 @@ fn written(memory: &Memory, mode: u8, sound: Option<(&Verification, &[String])>)
     assert_eq!(everything(&other), told);
     drop(other);
     drop(store);
-    // Others read the same, with the sidecar that was left and without one.
+    // Other handles read the same, with the sidecar of the last writer and without one.
     let store = open(memory, u64::MAX);
     assert_eq!(everything(&store), told);
     let lines = store.last_lines(usize::MAX).unwrap();
@@ -278,7 +279,7 @@ fn written(memory: &Memory, mode: u8, sound: Option<(&Verification, &[String])>)
     assert_eq!(everything(&open(memory, u64::MAX)), told);
 }
 
-/// What is written with what is there.
+/// Writes records that depend on existing ones.
 fn further(store: &Store) -> Result<()> {
     let query = ConversationQuery {
         limit: 3,
@@ -300,8 +301,7 @@ fn further(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// A repaired store is without damage but for edits that no one accepted, and is not repaired
-/// again.
+/// A repaired store has no damage except unaccepted edits, and a second repair changes nothing.
 fn repaired(memory: &Memory, accept_edits: bool) {
     let store = open(memory, u64::MAX);
     let repair = || match accept_edits {
@@ -312,13 +312,13 @@ fn repaired(memory: &Memory, accept_edits: bool) {
     let altered = |class| matches!(class, DamageClass::Altered);
     let damage = store.damage().unwrap();
     let is_edited = damage.iter().any(|one| altered(one.class));
-    // Lines that were forged, with a checksum that holds and no record: queries may fail by them
-    // until they are gone, or take them for what they begin as.
+    // Forged lines have a valid checksum but hold no record. Until they are removed, queries may
+    // fail because of them, or may read them as the record that they start with.
     let found = verify(memory).unwrap();
     let is_forged = found.damage.iter().any(|one| !damage.contains(one));
     repair();
     let found = verify(memory).unwrap();
-    // What stands in a wrong place, or twice, is for a person to move.
+    // Misplaced and repeated lines are left for a person to move.
     let is_left = |class| {
         let moved = [DamageClass::Repeated, DamageClass::Misplaced];
         altered(class) || moved.contains(&class)
@@ -335,22 +335,22 @@ fn repaired(memory: &Memory, accept_edits: bool) {
     assert!(!is_refused(&told_after), "{told_after:?}");
     drop(store);
     assert_eq!(everything(&open(memory, u64::MAX)), told_after);
-    // What number an edited line is believed to have depends on the damage beside it.
+    // The sequence number attributed to an edited line depends on the damage next to it.
     if !accept_edits && !is_edited && !is_forged {
         told.truncate(told.len() - DAMAGE_TOLD);
         assert!(told_after.starts_with(&told), "{told_after:?} {told:?}");
     }
 }
 
-/// So many answers at the end of [`everything`] tell damage.
+/// Number of answers at the end of [`everything`] that report damage.
 const DAMAGE_TOLD: usize = 2;
 
-/// Notes an answer, or the kind of its error.
+/// Adds an answer, or the kind of its error.
 fn note<T: std::fmt::Debug>(answers: &mut Vec<String>, answer: crate::Result<T>) {
     answers.push(format!("{:?}", answer.map_err(|e| e.kind())));
 }
 
-/// All that a store tells, of every kind.
+/// All answers of a store, for every kind of record.
 pub(super) fn everything(store: &Store) -> Vec<String> {
     let limit = usize::MAX;
     let mut answers = Vec::new();

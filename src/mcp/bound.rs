@@ -168,7 +168,7 @@ enum Place {
 impl Place {
     fn of_member(self, name: &str) -> Place {
         match self {
-            // A report has no pages.
+            // Reports have no pages.
             Place::Data if name != "rows" => Place::InData,
             _ => Place::Deeper,
         }
@@ -393,8 +393,8 @@ mod tests {
         );
     }
 
-    /// Bug: each of a conversation's 3,000 models was named, and an answer had 278,672 bytes. A
-    /// text beside them came in pages of 200 characters.
+    /// Bug: the list of cuts named each of a conversation's 3,000 models, so that an answer had
+    /// 278,672 bytes, and a text next to them was returned in pages of 200 characters.
     #[test]
     fn many_names_take_little_room() {
         let names: Vec<String> = (0..3_000)
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(cuts[2].shown, (0, ANSWER_BYTES_MAX / 2));
     }
 
-    /// The largest cuts are listed, and the others counted.
+    /// The largest cuts are listed, the others are counted.
     #[test]
     fn as_many_cuts_are_named_as_there_is_room_for() {
         let row = |n: usize| json!({ "model_used": "m".repeat(900), "requests": n });
@@ -433,7 +433,8 @@ mod tests {
         assert_eq!(named.last().unwrap()["path"], "/data/rows/170/model_used");
     }
 
-    /// Bug: what is shown from a character on was measured as if it were from the first.
+    /// Bug: the length of a text shown from a later character was measured as if it were shown from
+    /// the first.
     #[test]
     fn a_part_is_measured_as_it_is_shown() {
         let text = format!("{}{}", "a".repeat(30_000), "\u{1}".repeat(200_000));
@@ -475,7 +476,7 @@ mod tests {
         let leaf = prop_oneof![
             4 => any_text().prop_map(Value::from),
             1 => any::<i64>().prop_map(Value::from),
-            // Many of the same, with texts that may be long.
+            // Many equal texts, which may be long.
             2 => (any_text(), 0..100_usize).prop_map(|(text, count)| json!(vec![text; count])),
             2 => (any_text(), 0..100_usize)
                 .prop_map(|(text, count)| json!(vec![json!({ "content": text, "n": 1 }); count])),
@@ -493,7 +494,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
-        /// An answer is within its bound, and each cut that it names was made.
+        /// An answer is within its size limit, and every listed cut was made.
         #[test]
         fn no_answer_is_longer_than_it_may_be(
             data in any_value(),

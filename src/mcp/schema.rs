@@ -39,7 +39,7 @@ fn whole(schema: Value, named: &BTreeMap<String, Value>, depth: usize) -> Value 
             let meant = named.get(name).cloned().unwrap_or_else(|| json!({}));
             let mut meant = whole(meant, named, depth - 1);
             if let Value::Object(meant) = &mut meant {
-                // The member's description overrides that of its type.
+                // The member's description overrides the description of its type.
                 meant.extend(members_whole(members, named, depth));
             }
             meant

@@ -37,7 +37,7 @@ impl Replay {
         let origin = self.store.as_deref().map(Disk::new);
         let mut hashed = self.lines.iter().rev();
         if let Some(last) = hashed.find_map(|line| key_of_record(&line.record)) {
-            // Some may be hashed under an earlier key, which was replaced.
+            // Some ids may be hashed under an earlier key, which was replaced.
             let current = origin.as_ref().and_then(|origin| key_fingerprint(origin));
             store.adopt_user_id_key(current.as_deref().unwrap_or(last))?;
         }

@@ -1,4 +1,4 @@
-//! A call that runs: its outcome, its latency, and what becomes of one that is dropped.
+//! A running call: its outcome, its latency, and the handling of a call that is dropped.
 
 use std::fmt::Display;
 use std::time::Instant;
@@ -16,12 +16,12 @@ const TOOL_ERROR: &str = "tool_error";
 /// The `error_kind` of a call without an outcome.
 const ABANDONED: &str = "abandoned";
 
-/// A tool call of a [`Run`] that was requested and has no outcome yet; from
+/// A tool call of a [`Run`] that was requested and has no outcome yet; returned by
 /// [`Turn::call`](super::Turn::call) and [`Draft::record`](super::Draft::record).
 ///
-/// Its latency is counted from there, by a clock that never goes back. One that is dropped without
-/// an outcome, also by a panic, is recorded as failed with the `error_kind` `abandoned`. If that
-/// cannot be written, no error is returned.
+/// Latency is measured from the creation of this handle, with a monotonic clock. If the handle is
+/// dropped without an outcome, also during a panic, the call is recorded as failed with the
+/// `error_kind` `abandoned`. An error while writing that is not returned.
 ///
 /// ```
 /// use decklog::{Store, ToolStatus};
@@ -49,7 +49,7 @@ pub struct Call {
     turn_id: Uuid,
     id: String,
     started: Instant,
-    /// `None` once nothing more is to be recorded.
+    /// The message for a call that is dropped. `None` once the outcome is final.
     abandoned: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Call {
         }
     }
 
-    /// The call's id, as the provider gave it.
+    /// The call's id, as assigned by the provider.
     pub fn call_id(&self) -> &str {
         &self.id
     }
@@ -74,8 +74,8 @@ impl Call {
         self.turn_id
     }
 
-    /// Runs the tool and records what it returned: `Ok` completes the call, `Err` fails it with the
-    /// `error_kind` `tool_error`. Returns what the tool returned.
+    /// Runs the tool and records its result: `Ok` completes the call, `Err` fails it with the
+    /// `error_kind` `tool_error`. Returns the tool's result.
     ///
     /// # Errors
     /// The outer error means that the outcome was not recorded, as by [`done`](Call::done).
@@ -88,7 +88,7 @@ impl Call {
         Ok(returned)
     }
 
-    /// Records what the tool returned, as [`run`](Call::run) does: for tools that are awaited.
+    /// Records the result of a tool, as [`run`](Call::run) does. For tools that are awaited.
     ///
     /// # Errors
     /// As [`done`](Call::done).
@@ -103,7 +103,7 @@ impl Call {
     ///
     /// # Errors
     /// As [`Run::turn`]; also [`InvalidInput`](crate::ErrorKind::InvalidInput) for an outcome that
-    /// has no form in JSON. A call whose outcome is rejected is recorded as abandoned.
+    /// cannot be serialized as JSON. A call whose outcome is rejected is recorded as abandoned.
     pub fn done(self, outcome: &(impl Serialize + ?Sized)) -> Result<()> {
         let outcome = json(outcome).map_err(|e| e.with_field("outcome_json"));
         let done = outcome.map(|json| ToolCallDone {
@@ -142,7 +142,7 @@ impl Call {
     fn end(mut self, outcome: Result<ToolCallDone>) -> Result<()> {
         let written = outcome.and_then(|outcome| self.write(outcome));
         self.abandoned = match &written {
-            // The call would stay open.
+            // Otherwise the call would stay open.
             Err(e) if e.kind().is_judgement() => Some(format!("its outcome was rejected: {e}")),
             _ => None,
         };

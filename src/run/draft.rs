@@ -1,4 +1,4 @@
-//! A turn and the calls that it makes, which are recorded together.
+//! A turn that is recorded together with its calls.
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -8,7 +8,7 @@ use crate::collections::IfKnown;
 use crate::error::{Error, Result};
 use crate::record::{ConversationTurn, InferenceMetadata, Record, ToolCallReq, TurnKind};
 
-/// A turn of a [`Run`] that is not recorded yet, with the calls that it makes; from [`Run::draft`].
+/// A turn of a [`Run`] that is not recorded yet, with its calls; returned by [`Run::draft`].
 ///
 /// ```
 /// use decklog::{Store, TurnKind};
@@ -33,7 +33,7 @@ pub struct Draft<'a> {
     turn: ConversationTurn,
     metadata: Option<&'a InferenceMetadata>,
     requests: Vec<ToolCallReq>,
-    /// The first arguments that have no form in JSON.
+    /// The error of the first arguments that cannot be serialized as JSON.
     failed: Option<Error>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Adds a call of a tool, as [`Turn::call`] does.
+    /// Adds a tool call, as [`Turn::call`] does.
     pub fn call(
         mut self,
         call_id: impl Into<String>,
@@ -68,8 +68,8 @@ impl<'a> Draft<'a> {
         self
     }
 
-    /// Says how the answer came about: model, tokens, latency. It fills the turn's message, and is
-    /// nothing in a run without a [conversation](Run::in_conversation).
+    /// Sets the inference metadata: model, tokens, latency. It is recorded in the turn's message,
+    /// and ignored in a run without a [conversation](Run::in_conversation).
     pub fn metadata(self, metadata: &'a InferenceMetadata) -> Draft<'a> {
         let metadata = Some(metadata);
         Draft { metadata, ..self }

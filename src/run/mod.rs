@@ -1,7 +1,7 @@
-//! The run of an agent: a handle that knows its thread, its last turn, its clock and who is called,
-//! so that the loop of an agent says only what happened. It writes turns and tool calls, and in a
-//! conversation the messages too. It has no rule of its own: what it writes is what
-//! [`Store::record`] and [`Capture::record`] take.
+//! The run of an agent: a handle that keeps the thread, the last turn, the clock and the vendor, so
+//! that an agent's loop passes only what changes. It writes turns and tool calls, and messages if
+//! the run has a conversation. It adds no rules: it writes records that [`Store::record`] and
+//! [`Capture::record`] accept.
 
 mod call;
 mod draft;
@@ -24,14 +24,14 @@ use crate::record::{
 };
 use crate::store::Store;
 
-/// More turns of one millisecond are not looked at to find the last one of a thread.
+/// Maximum number of turns in one millisecond that are read to find the last turn of a thread.
 const TURNS_OF_A_MOMENT_MAX: usize = 1_000;
 
-/// A run of an agent: what is said and done in one thread, by one loop; from [`Store::run`].
+/// A run of an agent: the turns and calls of one loop in one thread; returned by [`Store::run`].
 ///
-/// Each turn follows the one before it. A call stands under its turn: the turn's id is its
-/// `request_id` and its `parent_id`. Times never go back within a run. Clones write the same run,
-/// also from other threads.
+/// Each turn's parent is the turn before it. The parent of a call is its turn: the turn's id is the
+/// call's `request_id` and `parent_id`. Times never go back within a run. Clones share the run and
+/// can be used from other threads.
 ///
 /// ```
 /// use decklog::Store;
@@ -55,24 +55,24 @@ pub struct Run {
     log: Log,
     vendor: Arc<str>,
     thread_id: Uuid,
-    /// Whether the thread is a conversation's, which gets what is said as messages.
+    /// Whether the thread belongs to a conversation. Turns are then recorded as messages too.
     has_messages: bool,
     place: Arc<Mutex<Place>>,
 }
 
-/// Where a run stands.
+/// The position of a run.
 #[derive(Debug, Default)]
 struct Place {
     last_turn: Option<Uuid>,
-    /// The latest time that was given out, in epoch milliseconds.
+    /// The latest time assigned, in epoch milliseconds.
     at: i64,
 }
 
-/// Who writes what a run says.
+/// The destination of a run's records.
 #[derive(Clone)]
 enum Log {
     Waiting(Store),
-    /// The store is for what has to be read.
+    /// The store is used for reads.
     Queued(Store, Capture),
 }
 
@@ -82,7 +82,7 @@ impl Log {
         store
     }
 
-    /// Writes all of these, or none.
+    /// Writes all records, or none.
     fn write(&self, records: Vec<(Record, IfKnown)>) -> Result<()> {
         let checked = |(record, if_known)| Ok((given(record)?, if_known));
         let records = records.into_iter().map(checked).collect::<Result<_>>()?;
@@ -92,7 +92,7 @@ impl Log {
         }
     }
 
-    /// Keeps an error that no one is there to be told, where there is a place for it.
+    /// Passes an error that cannot be returned to the capture, if there is one.
     fn note(&self, written: Result<()>) {
         if let (Log::Queued(_, capture), Err(error)) = (self, written) {
             capture.note(error);
@@ -101,8 +101,8 @@ impl Log {
 }
 
 impl Store {
-    /// Begins the run of an agent in a thread of its own. `vendor` is who offers the model or the
-    /// tools, such as `anthropic`. Nothing is written yet.
+    /// Starts an agent run in a new thread. `vendor` is the provider of the model or the tools,
+    /// such as `anthropic`. Writes nothing yet.
     pub fn run(&self, vendor: impl Into<Arc<str>>) -> Run {
         Run {
             log: Log::Waiting(self.clone()),
@@ -115,8 +115,8 @@ impl Store {
 }
 
 impl Run {
-    /// Queues what the run says instead of waiting for the log, as
-    /// [`Capture::record`] does. A log that rejects or fails to write it is told of by the capture.
+    /// Queues the run's records instead of waiting for the log, as [`Capture::record`] does. The
+    /// capture reports records that are rejected or cannot be written.
     ///
     /// ```
     /// # use decklog::Store;
@@ -136,7 +136,7 @@ impl Run {
         Run { log, ..self }
     }
 
-    /// Continues a thread of turns: the next turn follows the latest one that the log has.
+    /// Continues a thread: the next turn follows the thread's latest turn in the log.
     ///
     /// # Errors
     /// As [`Store::turns`].
@@ -149,7 +149,8 @@ impl Run {
             ..TurnQuery::default()
         };
         let newest = store.turns(&newest)?.items.pop();
-        // Turns of one moment are listed in the order in which they came, either way round.
+        // Turns with equal times are listed in log order, in either sort order. So read them oldest
+        // first and take the last.
         let of_its_moment = TurnQuery {
             thread_id: Some(thread_id),
             since: newest.map(|turn| turn.created_at.at),
@@ -165,9 +166,10 @@ impl Run {
         Ok(self)
     }
 
-    /// Begins or continues a conversation: it is recorded if the log has none with its id and is
-    /// else left as it is, its id is the thread, and what is said becomes messages too. A turn and
-    /// its message have one id. A turn of the kind [`SysInfo`](TurnKind::SysInfo) has no message.
+    /// Starts or continues a conversation. The conversation is recorded if the log has none with
+    /// its id; an existing one is not changed. Its id is the thread, and each turn is recorded as a
+    /// message too. A turn and its message have the same id. A turn of the kind
+    /// [`SysInfo`](TurnKind::SysInfo) has no message.
     ///
     /// ```
     /// use decklog::{Client, Conversation, InferenceMetadata, Store, TurnKind};
@@ -196,13 +198,12 @@ impl Run {
         })
     }
 
-    /// The thread of the run's turns, by which [`TurnQuery`] and
-    /// [`Store::session_tree`] find them.
+    /// The thread of the run's turns. [`TurnQuery`] and [`Store::session_tree`] select turns by it.
     pub fn thread_id(&self) -> Uuid {
         self.thread_id
     }
 
-    /// Records what the person said.
+    /// Records a user's turn.
     ///
     /// # Errors
     /// As [`turn`](Run::turn).
@@ -210,7 +211,7 @@ impl Run {
         self.turn(TurnKind::User, content)
     }
 
-    /// Records what the model said.
+    /// Records an assistant's turn.
     ///
     /// # Errors
     /// As [`turn`](Run::turn).
@@ -227,8 +228,7 @@ impl Run {
         Ok(turn)
     }
 
-    /// A turn that is recorded together with calls that it makes, or with what is known of its
-    /// message.
+    /// Creates a turn to be recorded together with its calls, or with the metadata of its message.
     pub fn draft(&self, kind: TurnKind, content: impl Into<String>) -> Draft<'_> {
         Draft::new(self, kind, content.into())
     }
@@ -237,7 +237,7 @@ impl Run {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Now, by the system's clock, and never before what was given out earlier.
+    /// The system clock's time, but never earlier than a time already assigned.
     fn now(&self) -> Validity {
         let mut place = self.place();
         place.at = place.at.max(now());
@@ -291,20 +291,20 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// The turn's id, which is also the `request_id` and the `parent_id` of its calls.
+    /// The turn's id, which is also the `request_id` and `parent_id` of its calls.
     pub fn id(&self) -> Uuid {
         self.id
     }
 
-    /// Records that the turn calls a tool. `call_id` is the provider's, and no other call of this
-    /// turn has it. Arguments that are a text with a JSON object in it, as some providers give them,
-    /// are recorded as that object.
+    /// Records a tool call of this turn. `call_id` is the provider's id, unique within the turn.
+    /// Some providers pass arguments as a string that contains a JSON object; such arguments are
+    /// recorded as that object.
     ///
     /// The call is recorded before the tool starts, so that a crash leaves a trace.
     ///
     /// # Errors
     /// As [`Run::turn`]; also [`InvalidInput`](crate::ErrorKind::InvalidInput) for arguments that
-    /// have no form in JSON.
+    /// cannot be serialized as JSON.
     pub fn call(
         &self,
         call_id: impl Into<String>,

@@ -1,4 +1,4 @@
-//! The fields of a span, and those that have a meaning.
+//! The fields of a span, and the names with a defined meaning.
 
 use serde_json::{Map, Value};
 

@@ -1,6 +1,6 @@
-//! Spans of the `tracing` crate as records: events that begin and end and, for spans of tools, tool
-//! calls. Feature `tracing`. A layer never waits: what it sees goes through a bounded queue to one
-//! thread, which writes.
+//! Records spans of the `tracing` crate: events for the start and end of each span and, for spans
+//! of tools, tool calls. Feature `tracing`. The layer never blocks: it sends to a bounded queue,
+//! and one thread writes.
 
 mod fields;
 mod writer;
@@ -24,20 +24,21 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::record::now;
 use crate::store::Store;
 
-/// Beginnings and ends of spans that may wait to be written.
+/// Maximum number of span starts and ends that wait to be written.
 const QUEUE_MAX: usize = 10_000;
 
-/// A layer for a [`tracing_subscriber`] registry that records spans in a log; from
+/// A layer for a [`tracing_subscriber`] registry that records spans in a log; returned by
 /// [`Store::span_layer`].
 ///
-/// A span becomes an event `NAME.started` and, under it, `NAME.completed` or `NAME.failed`;
-/// [`Store::event_tree`] draws them with durations. Their payload has the span's fields, its
-/// target and its level. A span failed if its field `error.type` is set, its field
-/// `otel.status_code` is `ERROR`, or an event of the level `ERROR` happened in it, as
+/// A span is recorded as an event `NAME.started` and a child event `NAME.completed` or
+/// `NAME.failed`; [`Store::event_tree`] shows them with durations. The payload has the span's
+/// fields, target and level. A span failed if its field `error.type` is set, its field
+/// `otel.status_code` is `ERROR`, or an event of the level `ERROR` occurred in it, as
 /// `#[instrument(err)]` emits.
 ///
-/// A span with the field `gen_ai.tool.name`, as OpenTelemetry's conventions for generative AI have
-/// it, is a tool call too. Its events are `tool_call.started` and so on, and these fields are read:
+/// A span with the field `gen_ai.tool.name`, from OpenTelemetry's conventions for generative AI, is
+/// recorded as a tool call too. Its events are `tool_call.started` and so on. These fields are
+/// read:
 ///
 /// | field | meaning | default |
 /// |---|---|---|
@@ -50,7 +51,7 @@ const QUEUE_MAX: usize = 10_000;
 /// | `otel.status_message` | `error_msg` | that of the last `ERROR` event |
 /// | `decklog.turn_id` | `parent_id` and `request_id`, a UUID; of a span or of one above it | a new UUID for each outermost span |
 ///
-/// The name, id, arguments, provider and turn must be there when the span begins; the others may be
+/// The name, id, arguments, provider and turn must be set when the span starts; the others may be
 /// recorded later.
 ///
 /// ```
@@ -80,8 +81,8 @@ pub struct SpanLayer {
     next_key: AtomicU64,
 }
 
-/// Sees to it that what a [`SpanLayer`] saw is written: keep it until the program ends. Dropping it
-/// waits until the log has what was seen so far.
+/// Flushes the records of a [`SpanLayer`]. Keep it until the program ends. Dropping it waits until
+/// everything received so far is in the log.
 pub struct SpanGuard {
     queue: SyncSender<Seen>,
     lost: Arc<AtomicU64>,
@@ -89,7 +90,7 @@ pub struct SpanGuard {
 }
 
 impl Store {
-    /// A layer that records spans in this store, and the guard that has them written. Feature
+    /// Creates a layer that records spans in this store, and the guard that flushes it. Feature
     /// `tracing`.
     ///
     /// # Errors
@@ -118,10 +119,10 @@ impl Store {
 }
 
 impl SpanGuard {
-    /// Returns once the log has answered for everything that was seen before.
+    /// Waits until everything received so far is written or rejected.
     ///
     /// # Errors
-    /// That of the last record that the log did not take since the last call.
+    /// The error of the last record since the previous call that was not written.
     pub fn flush(&self) -> Result<()> {
         let (told, answer) = sync_channel(1);
         let ended = || {
@@ -132,8 +133,8 @@ impl SpanGuard {
         answer.recv().map_err(|_| ended())?
     }
 
-    /// Beginnings and ends of spans that are not in the log, because the queue was full or the log
-    /// did not take them.
+    /// Number of span starts and ends that are not in the log, because the queue was full or the
+    /// write failed.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -141,7 +142,7 @@ impl SpanGuard {
 
 impl Drop for SpanGuard {
     fn drop(&mut self) {
-        // A layer may live as long as the process: the thread ends with the guard.
+        // The layer may live as long as the process, so the thread must end with the guard.
         let _ = self.queue.send(Seen::End);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -157,18 +158,18 @@ impl fmt::Debug for SpanGuard {
     }
 }
 
-/// What a span holds until it ends.
+/// The state of an open span.
 struct Open {
     key: u64,
     began: Instant,
     fields: Fields,
-    /// The message of the last error in it.
+    /// The message of the last error event in the span.
     error: Option<String>,
 }
 
 impl SpanLayer {
     fn send(&self, seen: Seen) {
-        // After the guard is gone, nothing is written any more.
+        // After the guard is dropped, nothing is written.
         if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
             self.queue.try_send(seen)
         {

@@ -1,5 +1,5 @@
-//! The thread that writes what a layer saw: it knows which event began each open span, by which
-//! those under it and its end are recorded.
+//! The thread that writes the spans of a layer. It keeps the event that started each open span,
+//! because the span's end and child spans refer to it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,8 @@ use crate::error::{Error, Result};
 use crate::record::{Event, Record, ToolCallDone, ToolCallReq, ToolStatus, Validity};
 use crate::store::Store;
 
-/// What is seen goes into one batch of this many records, unless one needs the id of another.
+/// Maximum number of records in a batch. A batch also ends when a record needs the id of an earlier
+/// one.
 const BATCH_MAX: usize = 500;
 
 const TOOL_NAME: &str = "gen_ai.tool.name";
@@ -25,12 +26,12 @@ const PROVIDER: &str = "gen_ai.provider.name";
 const TURN_ID: &str = "decklog.turn_id";
 const ERROR_TYPE: &str = "error.type";
 
-/// What a layer saw.
+/// A message from the layer.
 pub(super) enum Seen {
     Begun(Begun),
     Ended(Ended),
     Flush(SyncSender<Result<()>>),
-    /// Nothing more is to be written.
+    /// Ends the thread.
     End,
 }
 
@@ -48,20 +49,20 @@ pub(super) struct Ended {
     pub(super) key: u64,
     pub(super) at: i64,
     pub(super) latency_ms: i64,
-    /// Those that were recorded since it began.
+    /// The fields recorded after the start of the span.
     pub(super) fields: Fields,
     pub(super) error: Option<String>,
 }
 
-/// A span that has begun.
+/// An open span.
 struct Span {
-    /// The event that began it, once the log has it.
+    /// The id of the event that started the span; `None` until that event is written.
     event_id: Option<i64>,
-    /// What its events are called, up to the last dot.
+    /// The event type without its last part.
     what: String,
-    /// The turn of calls in it.
+    /// The turn of the calls in the span.
     turn_id: Uuid,
-    /// Of a tool: the call's id and the tool.
+    /// For a tool: the call's id and the tool's name.
     call: Option<(String, String)>,
 }
 
@@ -69,12 +70,12 @@ struct Writer<'a> {
     store: &'a Store,
     lost: &'a AtomicU64,
     spans: HashMap<u64, Span>,
-    /// Each with the span that it begins.
+    /// Each record, with the key of the span that it starts, if any.
     batch: Vec<(Option<u64>, Record)>,
     last_error: Option<Error>,
 }
 
-/// Writes what is seen until the end.
+/// Writes messages until the end.
 pub(super) fn write(store: &Store, seen: &Receiver<Seen>, lost: &AtomicU64) {
     let mut writer = Writer {
         store,
@@ -91,7 +92,7 @@ pub(super) fn write(store: &Store, seen: &Receiver<Seen>, lost: &AtomicU64) {
                 Seen::Ended(ended) => writer.end(ended),
                 Seen::Flush(told) => {
                     writer.flush();
-                    // Who does not wait any more needs no answer.
+                    // The send fails if the caller no longer waits.
                     let _ = told.send(writer.last_error.take().map_or(Ok(()), Err));
                 }
                 Seen::End => {
@@ -156,7 +157,7 @@ impl Writer<'_> {
     fn end(&mut self, ended: Ended) {
         let began = self.event_of(ended.key);
         let Some(span) = self.spans.remove(&ended.key) else {
-            // Its beginning was lost.
+            // The start of the span was lost.
             self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         };
@@ -211,7 +212,7 @@ impl Writer<'_> {
         self.batch.push((None, event.into()));
     }
 
-    /// The event that began a span, which is written first if it waits.
+    /// The id of the event that started a span. Flushes the batch if the event is in it.
     fn event_of(&mut self, key: u64) -> Option<i64> {
         if self.spans.get(&key)?.event_id.is_none() {
             self.flush();
@@ -241,7 +242,7 @@ impl Writer<'_> {
     }
 }
 
-/// By what ends are told apart: the call and its tool.
+/// The fields that pair starts and ends: the call and its tool.
 fn named(span: &Span) -> serde_json::Map<String, serde_json::Value> {
     let mut payload = serde_json::Map::new();
     if let Some((call_id, tool_name)) = &span.call {
@@ -252,8 +253,7 @@ fn named(span: &Span) -> serde_json::Map<String, serde_json::Value> {
     payload
 }
 
-/// The name of a span as that of an event: words of letters, digits, `-` and `_`, with dots between
-/// them.
+/// Converts a span's name to an event type: words of letters, digits, `-` and `_`, joined by dots.
 fn event_name(name: &str) -> String {
     let keeps = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let name: String = name

@@ -21,7 +21,7 @@ use crate::record::{NAME_BYTES_MAX, check_name};
 
 /// A time in epoch milliseconds, up to the end of 9999.
 pub(crate) type Millis = Int<0, 253_402_300_799_999>;
-/// Which claim of a task, from 1.
+/// The attempt number of a claim, from 1.
 pub(crate) type Attempt = Int<1, { i64::MAX }>;
 /// Maximum number of attempts of a task.
 pub(crate) type AttemptsMax = Int<1, { u32::MAX as i64 }>;

@@ -153,7 +153,7 @@ impl<F: NewForm> PartialSchema for New<F> {
             "required": required,
             "additionalProperties": false,
         });
-        // The type can express it.
+        // Cannot fail: the type can represent this schema.
         let schema = serde_json::from_value::<Schema>(schema);
         schema
             .unwrap_or_else(|_| ObjectBuilder::new().into())
@@ -301,7 +301,7 @@ fn schema(kind: Kind, field: &Field, detail: &Detail) -> Value {
             "maxLength": NAME_BYTES_MAX,
             "pattern": r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+$",
         }),
-        // That of a commit may not be empty.
+        // A commit hash may not be empty.
         Class::Name if field.name == "commit_hash" => {
             json!({ "type": "string", "minLength": 1, "maxLength": NAME_BYTES_MAX })
         }
@@ -321,7 +321,7 @@ fn schema(kind: Kind, field: &Field, detail: &Detail) -> Value {
         Class::Arguments | Class::Payload | Class::Metadata => {
             json!({ "type": ["object", "array", "string", "number", "boolean"] })
         }
-        // So that one number remains after it.
+        // Below the maximum, so that one more number remains.
         Class::Id | Class::Sequence => number(Some(0), Some(GIVEN_NUMBER_MAX)),
         // The id of an existing task.
         Class::Int if field.name == "id" => number(Some(1), None),

@@ -1,4 +1,4 @@
-//! `access.json`: who may use the store over HTTP, for processes that share it.
+//! `access.json`: HTTP access to the store, for processes that share it.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn stored() -> (Arc<Memory>, Store) {
     (storage, store)
 }
 
-/// The bytes that data-layout.md states.
+/// The bytes specified in data-layout.md.
 #[test]
 fn only_hashes_are_kept() {
     let (storage, store) = stored();
@@ -59,7 +59,7 @@ fn only_hashes_are_kept() {
 }
 
 fn sha2(text: &str) -> String {
-    // The one hash of a text that the library gives away, of a JSON string as it stands.
+    // The only hash of a text in the public API: that of a JSON string.
     decklog::args_sha256(text)
 }
 
@@ -134,7 +134,7 @@ fn a_code_works_once_and_becomes_a_session() {
     assert_eq!(store.revoke_token(&info.id).unwrap(), Some(info));
 }
 
-/// Two browsers that open one address at the same time.
+/// Two browsers use the same code at the same time.
 #[test]
 fn of_two_who_use_a_code_one_gets_in() {
     let dir = tempfile::tempdir().unwrap();
@@ -218,7 +218,7 @@ fn a_file_that_does_not_read_lets_no_one_in() {
         }
         assert_eq!(text_of(&*storage), text);
     }
-    // The log goes on all the same.
+    // The log is not affected.
     store
         .upsert_conversation_turn(turn(1, "hello", DAY_1))
         .unwrap();
@@ -241,7 +241,7 @@ fn there_is_room_for_a_thousand() {
     store.add_token("b", AccessRole::Admin, None).unwrap();
 }
 
-/// An agent that prints its token leaves it in no file.
+/// A token printed by an agent is stored in no file.
 #[test]
 fn a_token_is_redacted_wherever_it_is_logged() {
     let (_, store) = stored();

@@ -1,9 +1,8 @@
-//! Reports say what messages add up to: every figure against a sum that is made anew of all
-//! messages, by other code and without sketches; whatever they are told apart by, however the
-//! log came to be what it is, and whoever changed it.
+//! Analytics: every figure of a report is compared with totals computed from all messages, by other
+//! code and without sketches, for any grouping, any history of the log and any writer.
 //!
-//! `DECKLOG_ANALYTICS_MESSAGES` sets how many messages are made up, and
-//! `DECKLOG_ANALYTICS_CASES` how many logs are changed at random.
+//! `DECKLOG_ANALYTICS_MESSAGES` sets the number of random messages, and `DECKLOG_ANALYTICS_CASES`
+//! the number of logs that are changed at random.
 
 #![allow(
     clippy::cast_possible_wrap,
@@ -46,7 +45,8 @@ fn messages(store: &Store) -> Vec<ConversationMessage> {
     conversations.into_iter().flat_map(of).collect()
 }
 
-/// A message as a gateway has them, at some time of these days: a few groups have most of them.
+/// A random message as from a gateway, on one of these days. A few groups have most of the
+/// messages.
 fn message(rng: &mut Rng, conversation_id: Uuid, at: i64) -> ConversationMessage {
     let role = *rng.pick(&[
         Role::User,
@@ -86,7 +86,7 @@ fn message(rng: &mut Rng, conversation_id: Uuid, at: i64) -> ConversationMessage
         let used = (rng.next() >> 11) as f64 / (1u64 << 53) as f64;
         message.context_utilization = (!rng.one_in(5)).then_some(used);
         message.compression_applied = rng.one_in(2).then(|| rng.one_in(3));
-        // Of an answer of any group and day.
+        // The request may be of any group and day.
         let part_of = Uuid::from_u64_pair(rng.next(), rng.next());
         message.part_of = rng.one_in(3).then_some(part_of);
     }
@@ -100,8 +100,8 @@ fn conversation(id: Uuid, at: i64) -> Conversation {
     )
 }
 
-/// Records so many messages of so many days from one on, of as many conversations as there are
-/// twenties of them.
+/// Records `count` messages over `days` days from `first` on, with one conversation per twenty
+/// messages.
 fn fill(store: &Store, rng: &mut Rng, first: i64, days: usize, count: usize) {
     let conversations: Vec<Uuid> = (0..count.div_ceil(20))
         .map(|_| Uuid::from_u64_pair(rng.next(), rng.next()))
@@ -122,7 +122,7 @@ fn fill(store: &Store, rng: &mut Rng, first: i64, days: usize, count: usize) {
     }
 }
 
-/// Queries of all sorts over the days from one on.
+/// Various queries over days from the first one.
 fn queries(first: i64, days: i64) -> Vec<AnalyticsQuery> {
     use Dimension::{Config, Mode, Model, TaskType};
     let day = |n: i64| Some(Day::of(first + n * DAY_MS).unwrap());
@@ -164,7 +164,7 @@ fn queries(first: i64, days: i64) -> Vec<AnalyticsQuery> {
     ]
 }
 
-/// Compares all reports with what messages add up to.
+/// Compares all reports with totals computed from all messages.
 fn check(analytics: &Analytics, all: &[ConversationMessage], queries: &[AnalyticsQuery]) {
     let all = plain::Plain::new(all);
     for query in queries {
@@ -202,7 +202,7 @@ fn a_hundred_thousand_messages_add_up() {
     let memory = Memory::new();
     let store = in_memory(&memory, Durability::Process);
     let days = 90;
-    // Up to today, so that there is something in the reports' own days.
+    // Up to today, so that reports with default days are not empty.
     let first = (Timestamp::now().at() / DAY_MS - days + 1) * DAY_MS;
     let early = store.analytics();
     fill(&store, &mut rng, first, days as usize, count / 2);
@@ -214,7 +214,7 @@ fn a_hundred_thousand_messages_add_up() {
     let [early, late] =
         [early, store.analytics()].map(|of| plain::all_of(&of, &queries(first, days)));
     assert_eq!(early, late);
-    // What is kept is all that counts, whatever was in the segments: rollups alone say the same.
+    // The rollups alone give the same totals, whatever the segments contained.
     for day in 0..3 {
         store
             .roll_up(Day::of(first + day * DAY_MS).unwrap())
@@ -223,8 +223,8 @@ fn a_hundred_thousand_messages_add_up() {
     check(&store.analytics(), &all, &queries(first, 5));
 }
 
-/// Rows add up to the total where the request that parts of an answer belong to is of another day
-/// or group, and no more than all requests fail.
+/// Rows add up to the total even if the request of partial answers is of another day or group, and
+/// the number of failed requests is at most the number of requests.
 #[test]
 fn further_parts_of_answers_have_rows_where_their_request_has_none() {
     let store = in_memory(&Memory::new(), Durability::Process);

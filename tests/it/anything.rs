@@ -1,5 +1,5 @@
-//! Random records of every kind, as hostile as the types allow, and a plain mirror of what a log
-//! that took them must say.
+//! Random records of every kind, as hostile as the types allow, and a plain model of the log that
+//! accepted them.
 
 #![allow(
     clippy::unwrap_used,
@@ -42,7 +42,7 @@ pub fn uuid(rng: &mut Rng) -> Uuid {
     Uuid::from_u64_pair(rng.next(), rng.next())
 }
 
-/// A text of pieces that are trouble somewhere.
+/// A text composed of fragments that are difficult somewhere.
 pub fn text(rng: &mut Rng) -> String {
     const PIECES: [&str; 26] = [
         "",
@@ -162,7 +162,7 @@ pub fn at(rng: &mut Rng) -> i64 {
     }
 }
 
-/// An instant from `from` on, in one of the many ways in which it may be written.
+/// An instant not before `from`, in one of its many notations.
 pub fn timestamp(rng: &mut Rng, from: i64) -> Timestamp {
     let at = (from + rng.below(100_000) as i64).min(AT_MAX);
     let (day, ms) = (at.div_euclid(DAY_MS), at.rem_euclid(DAY_MS));
@@ -176,7 +176,7 @@ pub fn timestamp(rng: &mut Rng, from: i64) -> Timestamp {
     );
     match rng.below(4) {
         0 => Timestamp::from_ms(at).unwrap(),
-        // 5:45 hours to the east, where that is another day.
+        // 5:45 hours east of UTC, where it is another day.
         1 if hour >= 19 && minute >= 15 && at < AT_MAX - DAY_MS => {
             let date = decklog::record::Day::of((day + 1) * DAY_MS).unwrap();
             let (hour, minute) = (hour - 19, minute - 15);
@@ -191,15 +191,15 @@ pub fn timestamp(rng: &mut Rng, from: i64) -> Timestamp {
     }
 }
 
-/// The names by which the rollups of a day are told apart.
+/// The columns that rollups of a day are grouped by.
 type Group = [Option<String>; 4];
 
-/// What a log that took some records must say.
+/// The expected contents of a log that accepted some records.
 #[derive(Debug, Default, Clone)]
 pub struct Mirror {
-    /// Keys get new versions and are retracted, too.
+    /// Whether keys get new versions and retractions too.
     with_versions: bool,
-    /// The last assertion of each, whether it stands.
+    /// The last version of each, and whether it is not retracted.
     turns: BTreeMap<Uuid, (ConversationTurn, bool)>,
     calls: BTreeMap<(Uuid, String), (ToolCall, bool)>,
     proposals: BTreeMap<Uuid, (CodeEditProposal, bool)>,
@@ -221,7 +221,7 @@ impl Mirror {
         }
     }
 
-    /// A record that the log must take.
+    /// A record that the log must accept.
     pub fn any(&self, rng: &mut Rng, kind: Kind) -> Record {
         match kind {
             Kind::ConversationTurns => self.any_turn(rng).into(),
@@ -442,7 +442,7 @@ impl Mirror {
         let is_new = self.tasks.values().all(|task| task.update_id != update_id);
         let at = at(rng);
         let chat_id = some(rng, |rng| rng.next() as i64);
-        // A message of a chat has both.
+        // A chat message has both.
         let (message_text, message_date) = (text(rng), rng.next() as i64);
         with!(InboxTask::new(
                 if is_new {
@@ -481,7 +481,7 @@ impl Mirror {
         thought
     }
 
-    /// Of a day without messages, and through more than the log has.
+    /// For a day without messages, with a higher sequence number than the log has.
     fn any_rollup(&self, rng: &mut Rng) -> Rollup {
         let day = DAY_1 + (1_000 + rng.below(3) as i64) * DAY_MS;
         let mut rollup = Rollup {
@@ -557,7 +557,7 @@ impl Mirror {
         own.map(|message| message.sequence.unwrap())
     }
 
-    /// Takes in what the log took.
+    /// Applies an accepted record.
     pub fn take(&mut self, record: Record, ack: Ack) {
         self.lines += 1;
         assert_eq!(ack.seq, self.lines);
@@ -653,7 +653,7 @@ impl Mirror {
                 task.status = step.status;
                 task.locked_at = is_claim.then_some(step.at);
                 task.updated_at = step.at;
-                // The error of the latest failure stays.
+                // The error of the latest failure is kept.
                 task.error = step.error.or(task.error.take());
                 Some(step.id)
             }
@@ -671,7 +671,7 @@ impl Mirror {
         assert_eq!(ack.assigned, assigned);
     }
 
-    /// The conversation as it must be read.
+    /// The expected conversation.
     pub fn conversation(&self, id: Uuid) -> Option<(Conversation, ConversationStats)> {
         let (said, conversation) = self.conversations.get(&id)?;
         let mut conversation = conversation.clone();
@@ -721,7 +721,7 @@ impl Mirror {
         Some((conversation, stats))
     }
 
-    /// Asks whatever there is to ask; the answers may be anything.
+    /// Runs every query; the answers are not checked.
     pub fn ask(&self, store: &Store) -> decklog::Result<()> {
         let at = [None, Some(0), Some(DAY_1 + DAY_MS), Some(AT_MAX)];
         for id in self.turns.keys() {
@@ -776,7 +776,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Reads everything back through the typed functions, and checks the chains.
+    /// Reads everything back through the typed functions, and verifies the chains.
     pub fn check(&self, store: &Store) {
         self.check_records(store);
         for check in store.thoughts().verify_chains().unwrap() {
@@ -929,7 +929,7 @@ fn last_id<V>(known: &BTreeMap<i64, V>) -> i64 {
     known.keys().next_back().copied().unwrap_or(0)
 }
 
-/// An id that is free, or 0 for the next one.
+/// An unused id, or 0 for the next one.
 fn new_id<V>(rng: &mut Rng, known: &BTreeMap<i64, V>) -> i64 {
     let id = match rng.below(60) {
         0 => GIVEN_NUMBER_MAX,

@@ -1,4 +1,4 @@
-//! Tasks that record at level `Disk` do not stall the runtime that they run on.
+//! Tasks that record at level `Disk` do not block their runtime.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::support::Spy;
 
 const TASKS: usize = 16;
-/// The ticks that are to come while all tasks wait for the disk.
+/// Number of ticks that must happen while all tasks wait for the disk.
 const TICKS: u64 = 50;
 
 fn two_workers() -> Runtime {
@@ -23,7 +23,7 @@ fn two_workers() -> Runtime {
     builder.worker_threads(2).enable_time().build().unwrap()
 }
 
-/// A store whose syncs end only once the runtime has ticked often, or after a minute.
+/// A store whose syncs end only after the runtime has ticked often enough, or after a minute.
 struct Story {
     store: Store,
     spy: Spy,
@@ -70,7 +70,7 @@ fn story() -> Story {
     }
 }
 
-/// Runs the tasks beside a ticker on two workers; each gives what it was answered.
+/// Runs the tasks and a ticker on two workers; returns the tasks' results.
 fn run<F: Future<Output = decklog::Result<decklog::Ack>> + Send + 'static>(
     story: &Story,
     record: impl Fn(ConversationTurn) -> F,
@@ -93,7 +93,7 @@ fn run<F: Future<Output = decklog::Result<decklog::Ack>> + Send + 'static>(
         assert_eq!(ack.status, AckStatus::Added);
     }
     ticker.abort();
-    // Those that are left, such as that of the handle's end, need no ticks.
+    // The remaining syncs, such as that of closing the handle, need no ticks.
     assert!(!story.is_stalled.load(Ordering::Relaxed), "it stalled");
     let syncs = story.syncs.load(Ordering::Relaxed);
     assert!((1..=TASKS as u64).contains(&syncs), "{syncs}");
@@ -123,7 +123,7 @@ fn nor_do_those_that_wait_for_a_capture() {
 }
 
 impl Story {
-    /// Ends without ticks.
+    /// Lets syncs end without ticks.
     fn finish(self) {
         self.spy.unhook();
         let (ticks, ticked) = &*self.ticks;

@@ -1,4 +1,4 @@
-//! What a handle that writes does by itself: once a day, and when a segment is full.
+//! Automatic upkeep by a writing handle: once a day, and when a segment is full.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -12,7 +12,7 @@ use decklog::{Store, verify};
 
 use super::support::{DAY_1, DAY_1_NAME, DAY_MS, turn};
 
-/// Waits for something that another thread does.
+/// Waits for another thread.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -26,7 +26,7 @@ fn today() -> Day {
     Day::of(now.unwrap().as_millis().try_into().unwrap()).unwrap()
 }
 
-/// A store with turns of long ago, made so many days ago.
+/// A store with old turns, on this many days.
 fn old_store(path: &Path, days: u64) {
     let store = Store::open(path).unwrap();
     for id in 0..20 {
@@ -46,7 +46,7 @@ fn what_is_over_goes_by_itself_once_a_day() {
     old_store(&path, 2);
     let now = i64::from(u32::MAX) * 1_000;
     let (store, other) = (Store::open(&path).unwrap(), Store::open(&path).unwrap());
-    // Not before something is written.
+    // Nothing is removed before the first write.
     assert_eq!(other.turns(&TurnQuery::default()).unwrap().items.len(), 20);
     store.record(turn(100, "said now", now)).unwrap();
     until("the old days go", || {
@@ -60,7 +60,7 @@ fn what_is_over_goes_by_itself_once_a_day() {
         assert_eq!(health.removed.last_reason, Some(RemovalReason::Retention));
     }
     assert_eq!(verify(&Disk::new(&path)).unwrap().damage, []);
-    // Once, whoever else writes.
+    // Once, even if others write.
     other.record(turn(101, "said long ago", DAY_1)).unwrap();
     drop((store, other));
     let again = Store::open(&path).unwrap();
@@ -69,7 +69,7 @@ fn what_is_over_goes_by_itself_once_a_day() {
     assert!(path.join(DAY_1_NAME).exists());
 }
 
-/// A clock was far ahead when it was last done.
+/// The clock was far ahead at the last upkeep.
 #[test]
 fn a_day_that_is_to_come_keeps_nothing_from_being_done() {
     let dir = tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ fn nothing_goes_on_the_first_day_or_where_settings_say_so() {
             store.health().unwrap().last_upkeep.is_some()
         });
         assert_eq!(store.turns(&TurnQuery::default()).unwrap().items.len(), 21);
-        // What is over is sealed all the same.
+        // Finished segments are sealed nevertheless.
         assert!(path.join(DAY_1_NAME).join("seals.jsonl").exists());
     }
 }
@@ -144,7 +144,7 @@ fn a_full_segment_is_sealed_by_itself() {
         let segments = fs::read_dir(path.join(DAY_1_NAME)).unwrap().count() - 1;
         segments > 2 && seals().lines().count() == segments - 1
     });
-    // The last one takes lines; nothing was removed, though all is of long ago.
+    // The last segment accepts lines. Nothing was removed, though all lines are old.
     store.record(turn(99, "", DAY_1)).unwrap();
     assert_eq!(store.turns(&TurnQuery::default()).unwrap().items.len(), 31);
     assert_eq!(verify(&Disk::new(&path)).unwrap().damage, []);

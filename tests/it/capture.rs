@@ -1,6 +1,6 @@
-//! A gateway logs what passes through it and does not wait: what was queued is in the log, once
-//! and in order, after a flush or a drop; what was not taken is counted and told, whether the
-//! queue was full, a rule rejected it or the store failed; and no call hangs.
+//! Capture: a gateway records its traffic without waiting. Queued records are in the log, once and
+//! in order, after a flush or a drop. Lost records are counted and reported, whether the queue was
+//! full, a rule rejected them or the store failed. No call hangs.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use super::support::{DAY_1, Spy, all_lines, in_memory, still, turn};
 
-/// Longer than anything here takes, unless it hangs.
+/// Longer than any step here takes, unless it hangs.
 const HANGS: Duration = Duration::from_secs(60);
 
 fn metadata(model: &str) -> InferenceMetadata {
@@ -54,7 +54,7 @@ fn check_sums(stats: CaptureStats) {
     assert_eq!(stats.accepted, answered + stats.queued, "{stats:?}");
 }
 
-/// What was told of lost records: the error's kind and the record.
+/// Collects the reports of lost records: the error's kind and the record.
 fn hearing(options: CaptureOptions) -> (CaptureOptions, Receiver<(ErrorKind, Record)>) {
     let (teller, told) = channel();
     let on_error = move |error: &decklog::Error, record: &Record| {
@@ -63,14 +63,14 @@ fn hearing(options: CaptureOptions) -> (CaptureOptions, Receiver<(ErrorKind, Rec
     (options.on_error(on_error), told)
 }
 
-/// Stops the writer in the middle of an append until it is opened, or dropped by a test that
-/// failed.
+/// Blocks the writer in the middle of an append until the gate is opened, or dropped by a failed
+/// test.
 #[derive(Default)]
 struct Gate {
     state: Arc<GateState>,
 }
 
-/// Whether the writer came, and whether the gate is open.
+/// Whether the writer arrived, and whether the gate is open.
 type GateState = (Mutex<(bool, bool)>, Condvar);
 
 fn pass((state, changed): &GateState) {
@@ -101,7 +101,7 @@ impl Gate {
         gate
     }
 
-    /// Returns once the writer stands at the gate.
+    /// Returns when the writer waits at the gate.
     fn wait_for_writer(&self) {
         let (state, changed) = &*self.state;
         let state = state.lock().unwrap();
@@ -122,7 +122,7 @@ impl Gate {
     }
 }
 
-/// A store whose writer stands at a gate with the turn 0, and everything after it waits.
+/// A store whose writer waits at a gate with turn 0, so that all later records are queued.
 fn held_up(options: impl FnOnce(CaptureOptions) -> CaptureOptions) -> (Store, Capture, Gate) {
     let spy = Spy::new(Memory::new());
     let store = still().storage(Arc::new(spy.clone())).open("m").unwrap();
@@ -196,7 +196,7 @@ fn records_are_written_without_being_asked_for_also_after_a_pause() {
         wait_until("it is never written", || {
             capture.stats().written == id as u64 + 1
         });
-        // Long enough for the thread that writes to fall asleep.
+        // Long enough for the writer thread to fall asleep.
         std::thread::sleep(Duration::from_millis(200));
     }
     assert_eq!(turn_ids(&store), [0, 1, 2]);
@@ -266,7 +266,7 @@ fn a_request_is_queued_whole_or_not_at_all() {
     capture.flush().unwrap();
     let lines = || store.last_lines(usize::MAX).unwrap().len();
     assert_eq!(lines(), 3);
-    // One that is longer than the queue is taken when nothing else waits.
+    // A record longer than the queue is accepted when the queue is empty.
     request(7).unwrap();
     capture.flush().unwrap();
     assert_eq!(lines(), 11);
@@ -306,10 +306,10 @@ fn the_texts_that_wait_are_bounded_too() {
     capture.record(turn(3, &"x".repeat(400), DAY_1)).unwrap();
     gate.open();
     capture.flush().unwrap();
-    // Longer than the bound, and alone.
+    // Longer than the limit, and alone in the queue.
     capture.record(turn(4, &"x".repeat(5000), DAY_1)).unwrap();
     capture.flush().unwrap();
-    // What was written takes up no room any more.
+    // Written records no longer use queue space.
     gate.close();
     capture.record(turn(5, "", DAY_1)).unwrap();
     gate.wait_for_writer();
@@ -359,7 +359,7 @@ fn what_the_log_rejects_is_counted_and_told() {
     capture.record(homeless.clone()).unwrap();
     let other = capture.clone();
     assert_eq!(capture.flush().unwrap_err().kind(), ErrorKind::NotFound);
-    // Each handle tells of it once.
+    // Each handle reports it once.
     capture.flush().unwrap();
     other.flush().unwrap_err();
     other.flush().unwrap();
@@ -455,7 +455,7 @@ fn while_another_process_holds_the_lock_records_wait() {
     check_sums(stats);
     assert!((stats.queued, stats.failed) == (1, 0) && stats.lock_retries > 0);
     other_process.unlock().unwrap();
-    // The try before this may still tell of the lock.
+    // An earlier attempt may still report the lock.
     wait_until("the record waits", || capture.flush().is_ok());
     assert_eq!(turn_ids(&store), [1]);
     assert!(capture.last_error().is_none());
@@ -474,7 +474,7 @@ fn a_drop_gives_up_on_the_lock_in_the_end() {
     let capture = capture.unwrap();
     let other_process = memory.open("LOCK", Access::Append).unwrap();
     assert!(other_process.try_lock().unwrap());
-    // Several batches, of which each would try for itself.
+    // Several batches, each of which would wait for the lock by itself.
     for id in 0..3000 {
         capture.record(turn(id, "", DAY_1)).unwrap();
     }
@@ -611,7 +611,7 @@ fn a_response_is_filled_from_its_metadata() {
     assert_eq!(message.model_used.as_deref(), Some("big-2"));
     assert_eq!((message.tokens_in, message.tokens_out), (Some(30), Some(8)));
     assert_eq!(message.error, None);
-    // The same by the store's own call.
+    // The same through the store's own call.
     let id = store.capture_response(conversation_id, "2", &metadata);
     let again = store.get_message(id.unwrap()).unwrap().unwrap();
     let expected =
@@ -712,7 +712,7 @@ fn a_conversation_is_created_once_and_then_left_as_it_is() {
             let capture = capture.clone();
             scope.spawn(move || {
                 for number in 0..25 {
-                    // Of another time and another user each.
+                    // Each with another time and another user.
                     let conversation = with!(Conversation::new(id, Client::Api),
                         user_id: Some(format!("user {thread} {number}")),
                     );
@@ -733,7 +733,7 @@ fn a_conversation_is_created_once_and_then_left_as_it_is() {
     let of_kind = |kind: Kind| lines.iter().filter(|line| line.kind == kind).count();
     assert_eq!(of_kind(Kind::Conversations), 1);
     assert_eq!(of_kind(Kind::Messages), 100);
-    // What a person changed stays changed.
+    // A manual change is kept.
     let close = |it: &mut Conversation| it.status = ConversationStatus::Completed;
     let closed = store.update_conversation(id, close).unwrap();
     let message = ConversationMessage::new(id, Role::User, "?");

@@ -1,4 +1,4 @@
-//! The binary as people and scripts use it.
+//! The binary, as used by people and scripts.
 
 mod chains;
 mod config;
@@ -40,12 +40,13 @@ const USAGE: i32 = 2;
 const STORE: i32 = 3;
 const LOCKED: i32 = 4;
 
-/// Long enough for the slowest machine; nothing waits for it when all is well.
+/// Enough for the slowest machine. It only elapses if a test fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Log {
     dir: TempDir,
-    /// The key of user ids is in its own home, also where cargo names another one.
+    /// The key of user ids is in this log's own home directory, even if cargo's environment names
+    /// another one.
     has_own_key: bool,
 }
 
@@ -57,14 +58,14 @@ impl Log {
         }
     }
 
-    /// One that keeps users' ids as they are given.
+    /// A log that stores user ids unhashed.
     fn with_plain_users() -> Log {
         let log = Log::new();
         log.ok(&["config", "set", "privacy.hash_user_id", "false"]);
         log
     }
 
-    /// One of which nothing is removed unasked, however old it is.
+    /// A log without retention.
     fn keeping_all() -> Log {
         let log = Log::new();
         log.ok(&["config", "set", "privacy.auto_delete", "false"]);
@@ -87,7 +88,7 @@ impl Log {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = decklog(args);
-        // What is kept outside the store goes there, too.
+        // Files outside the store go there too.
         for home in ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"] {
             command.env(home, self.dir.path().join("home"));
         }
@@ -108,7 +109,7 @@ impl Log {
         child.wait_with_output().unwrap()
     }
 
-    /// Runs what must succeed and say nothing on standard error.
+    /// Runs a command that must succeed and print nothing on standard error.
     fn ok(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert_eq!(
@@ -119,7 +120,7 @@ impl Log {
         out(&output)
     }
 
-    /// Records lines, all of which must be taken.
+    /// Records lines, all of which must be accepted.
     fn record(&self, lines: &[String]) {
         let output = self.run_with(&["record"], lines.join("\n").as_bytes());
         assert_eq!((code(&output), err(&output)), (OK, String::new()));
@@ -130,7 +131,7 @@ impl Log {
         records.map(|record| record[name].clone()).collect()
     }
 
-    /// A list, gone on with as each part of it says.
+    /// Reads a list in parts, each continued as the one before it says.
     fn in_parts(&self, args: &[&str], limit: &str) -> Vec<Value> {
         let (mut found, mut options) = (Vec::new(), Vec::new());
         loop {
@@ -245,7 +246,7 @@ fn thought(task: &str, content: &str) -> String {
     )
 }
 
-/// Reads lines in a thread, so that one that never comes fails the test instead of hanging it.
+/// Reads lines in a thread, so that a missing line fails the test instead of hanging it.
 fn lines_of(from: impl Read + Send + 'static) -> impl Fn() -> String {
     let (sender, lines) = channel();
     std::thread::spawn(move || {

@@ -1,10 +1,10 @@
-//! Clocks that are wrong, differ, jump and go back: the order is the log's own, each record is in
-//! the day of its own time, waiting takes as long as it says, and nothing is believed for its time
-//! alone.
+//! Clocks that are wrong, differ, jump or go back: the log keeps its own order, each record is in
+//! the day of its own time, timeouts take their stated time, and nothing is trusted because of its
+//! time alone.
 //!
-//! Most of it runs in processes of its own under libfaketime. Where that is not installed, a line
-//! says so, unless `DECKLOG_FAKETIME` is set: then it must be there. `DECKLOG_CLOCK_RECORDS` sets how
-//! much each process records.
+//! Most tests run in separate processes with libfaketime. If it is not installed, they print that
+//! and pass, unless `DECKLOG_FAKETIME` is set: then it is required. `DECKLOG_CLOCK_RECORDS` sets
+//! the number of records per process.
 
 #![cfg(unix)]
 
@@ -43,7 +43,7 @@ fn faketime() -> Option<PathBuf> {
     found
 }
 
-/// Starts this program again, to do one thing with a clock that is so far off.
+/// Starts this program again to do one thing with a clock offset.
 fn start(library: &Path, dir: &Path, what: &str, clock: &str) -> Child {
     fs::write(dir.join("clock"), clock).unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -55,7 +55,7 @@ fn start(library: &Path, dir: &Path, what: &str, clock: &str) -> Child {
     command.args(["--test-threads=1"]);
     command.env(ENV_DIR, dir).env(ENV_DO, what);
     command.env("LD_PRELOAD", library).env("TZ", "UTC");
-    // Steps of the clock are no steps of the one that only counts.
+    // The monotonic clock is not changed.
     command
         .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
         .env("DONT_FAKE_MONOTONIC", "1");
@@ -87,7 +87,7 @@ fn run(library: &Path, dir: &Path, what: &str, clock: &str) {
     );
 }
 
-/// Seconds since 1970, by this process's clock.
+/// Seconds since 1970 by this process's clock.
 fn now_s() -> i64 {
     match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
         Ok(since) => since.as_secs().cast_signed(),
@@ -95,7 +95,7 @@ fn now_s() -> i64 {
     }
 }
 
-/// Does nothing, unless it is a process that one of the tests below started.
+/// Does nothing unless one of the tests below started it as a process.
 #[test]
 fn process_with_another_clock() {
     let (Ok(dir), Ok(what)) = (std::env::var(ENV_DIR), std::env::var(ENV_DO)) else {
@@ -110,7 +110,7 @@ fn process_with_another_clock() {
     match &*what {
         "record" => records(&store),
         "midnight" => {
-            // The day ends while this records.
+            // Midnight passes while this records.
             let first = Day::of(now_s() * 1000).unwrap();
             let started = Instant::now();
             while Day::of(now_s() * 1000).unwrap() == first {
@@ -125,7 +125,7 @@ fn process_with_another_clock() {
             assert_eq!(err.kind(), ErrorKind::InvalidInput);
             let capture = store.capture().unwrap();
             let _ = capture.flush();
-            // What has a time of its own is taken.
+            // A record with its own time is accepted.
             store.record(turn(1, "", DAY_1)).unwrap();
         }
         "repair" => {
@@ -143,7 +143,7 @@ fn process_with_another_clock() {
     }
 }
 
-/// Events and turns of now, one by one, in batches and captured.
+/// Events and turns with the current time: alone, in batches and captured.
 fn records(store: &Store) {
     for nth in 0..count("DECKLOG_CLOCK_RECORDS", 8) {
         store.log_event(None, "a.b", None).unwrap();
@@ -160,15 +160,15 @@ fn records(store: &Store) {
     capture.flush().unwrap();
 }
 
-/// Jumps of the clock while a store is open.
+/// The clock jumps while a store is open.
 fn jump(store: &Store, dir: &Path) {
     let set = |clock: &str| {
-        // In one step: it is read at any time.
+        // Atomically, because it is read at any time.
         fs::write(dir.join("new"), clock).unwrap();
         fs::rename(dir.join("new"), dir.join("clock")).unwrap();
     };
     let path = dir.join("log");
-    // Nothing is to go, however old it is by some of these clocks.
+    // Nothing expires, however old it is by some of these clocks.
     let reader = Store::options().upkeep(false).open(&path).unwrap();
     let mut follow = reader
         .follow(
@@ -193,7 +193,7 @@ fn jump(store: &Store, dir: &Path) {
         let off = now_s() - began - days * DAY_MS / 1000;
         assert!(off.abs() < 600, "the clock is not at {clock}: {off}");
         records(store);
-        // Whoever waits for lines has them at once, and whoever waits in vain not too long.
+        // A waiting reader gets lines at once, and an idle wait ends in time.
         let started = Instant::now();
         let lines = follow.next_lines(LONG).unwrap();
         assert!(
@@ -208,7 +208,7 @@ fn jump(store: &Store, dir: &Path) {
         assert!(started.elapsed() < Duration::from_secs(30));
         store.sync().unwrap();
         assert_eq!(all_lines(store), all_lines(&reader));
-        // HEAD, made anew, is not taken for the one that was.
+        // A recreated HEAD is not taken for the previous one.
         fs::remove_file(path.join("HEAD")).unwrap();
         records(&reader);
         assert_eq!(all_lines(store), all_lines(&reader));
@@ -216,7 +216,7 @@ fn jump(store: &Store, dir: &Path) {
         while follow.next_lines(LONG).unwrap().last().unwrap().seq < last {}
     }
 
-    // The lock is given up on in time, also where the clock jumps while one waits.
+    // The lock times out as configured, even if the clock jumps meanwhile.
     let lock = File::options()
         .append(true)
         .open(path.join("LOCK"))
@@ -242,7 +242,7 @@ fn jump(store: &Store, dir: &Path) {
     });
     lock.unlock().unwrap();
 
-    // Claims: one of a clock that was ahead is not held for days, one of now is held.
+    // Claims: one made with a clock that was ahead expires soon, a current one does not.
     let inbox = store.inbox();
     for update in 0..3 {
         inbox.enqueue(update, None).unwrap();
@@ -256,7 +256,7 @@ fn jump(store: &Store, dir: &Path) {
         released.iter().map(|task| task.id).collect::<Vec<_>>(),
         [ahead.id]
     );
-    // Who held it hears that it does no more, and who takes it next has another attempt.
+    // The former holder gets an error, and the next one gets another attempt number.
     assert!(inbox.fail(&ahead, "late").is_err());
     let again = inbox.claim().unwrap().unwrap();
     assert_eq!((again.id, again.attempts), (ahead.id, 2));
@@ -271,7 +271,7 @@ fn jump(store: &Store, dir: &Path) {
     assert_eq!(behind.status, TaskStatus::InProgress);
 }
 
-/// A segment is edited under an open handle, that read it while the clock was ahead.
+/// A segment is edited under an open handle that read it while the clock was ahead.
 fn edit(store: Store, dir: &Path) {
     store.record(turn(1, "one", DAY_1)).unwrap();
     store.record(turn(2, "two", DAY_1)).unwrap();
@@ -292,7 +292,7 @@ fn edit(store: Store, dir: &Path) {
     assert_eq!(classes, [DamageClass::Altered]);
 }
 
-/// Changes bytes in place, so long after the last change that the file's times tell it.
+/// Changes bytes in place, long enough after the last change that the file's times differ.
 fn overwrite_once_later(path: &Path, from: &str, to: &str) {
     let times = || {
         let found = fs::metadata(path).unwrap();
@@ -354,7 +354,7 @@ fn clocks_days_ahead_and_behind_and_a_midnight() {
             );
         }
     }
-    // By id is by number, whatever the times say.
+    // The order of ids is that of sequence numbers, whatever the times.
     let store = Store::open(dir.path().join("log")).unwrap();
     let query = EventQuery {
         limit: usize::MAX,
@@ -412,7 +412,7 @@ fn a_clock_before_1970_is_refused_and_ends_nothing() {
     check(&dir.path().join("log"));
 }
 
-/// Bug: where the clock stood still, one name in quarantine was used twice.
+/// Bug: with a stopped clock, a name in the quarantine was used twice.
 #[test]
 fn a_clock_that_stands_still_gives_no_name_twice() {
     let Some(library) = faketime() else { return };
@@ -434,8 +434,8 @@ fn a_clock_that_stands_still_gives_no_name_twice() {
     check(&dir.path().join("log"));
 }
 
-/// Bug: what was edited after the clock was set back was taken for older than the reading of it,
-/// and the sidecar vouched for it.
+/// Bug: an edit after the clock was set back seemed older than the last read, and the sidecar
+/// marked it as checked.
 #[test]
 fn an_edit_after_the_clock_was_set_back_is_not_sealed_in() {
     let Some(library) = faketime() else { return };

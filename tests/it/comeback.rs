@@ -1,5 +1,5 @@
-//! What retention removed or someone had erased does not come back by itself, and what is imported
-//! is not lost unasked.
+//! Records removed by retention or erasure do not return unless requested, and an import loses
+//! nothing without notice.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::erase::{conversation, erase, holding, record};
 use super::support::{DAY_1, plain_users, still, turn};
 
-/// Of the sample session, and of what it said.
+/// From the sample session: its id and its text.
 const SESSION: &str = "7f2abd2d-7cfc-4447-9ddd-3ca8d14e02e9";
 const CALL: &str = "toolu_01GLEN5BsyXUTQaQV2fdQ9ea";
 
@@ -63,7 +63,7 @@ fn an_import_that_retention_would_remove_stops_before_it_writes() {
     }
     assert_eq!(store.counts().unwrap().last_seq, 0);
 
-    // It names the setting that says so, and only what goes.
+    // The error names the setting that causes it, and only the records that would be removed.
     let change = |change: fn(&mut RetentionSettings)| {
         store
             .change_settings(|settings| change(&mut settings.retention))
@@ -115,7 +115,7 @@ fn what_is_to_be_kept_is_kept() {
     retain(&store);
     assert_eq!(store.counts().unwrap().last_seq, added);
     assert_eq!(conversations(&store), 3);
-    // Every later import is of what is kept.
+    // Every later import adds only records that are kept.
     assert_eq!(import(&store, Expired::Refuse, false).unwrap().added, 0);
 
     let settings = Settings {
@@ -129,7 +129,7 @@ fn what_is_to_be_kept_is_kept() {
     assert_eq!(conversations(&other), 3);
 }
 
-/// A daily import of a machine's history into a log that keeps it for a time.
+/// A daily import of a machine's history into a log with a retention period.
 #[test]
 fn what_may_expire_is_counted_once_at_whatever_number_of_imports() {
     let dir = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ fn what_may_expire_is_counted_once_at_whatever_number_of_imports() {
     import(&store, Expired::Expire, false).unwrap();
     let once = usage(&store);
     assert!(once.tokens_in > 0);
-    // While the log has it all, nothing is new.
+    // While the log has all records, nothing is added.
     assert_eq!(import(&store, Expired::Refuse, false).unwrap().added, 0);
     for _ in 0..3 {
         retain(&store);
@@ -148,7 +148,7 @@ fn what_may_expire_is_counted_once_at_whatever_number_of_imports() {
     }
 }
 
-/// The ids of the session's conversations: its own, and that of its sub-agent.
+/// The ids of the session's conversations: its own and that of its sub-agent.
 fn talks() -> [Uuid; 2] {
     let agent = foreign_id("claude-code:agent", &format!("{SESSION}:0c4c3cf8"));
     [SESSION.parse().unwrap(), agent]
@@ -186,7 +186,7 @@ fn an_erased_conversation_comes_back_only_when_asked_for() {
     assert_eq!((back.erased, back.left_out), (0, 0));
     assert_eq!(back.turns, all.turns);
     assert_eq!(conversations(&store), 3);
-    // And it stays: the next import finds it there, without being told.
+    // It stays: the next import finds it without the option.
     drop(store);
     let store = still().open(&path).unwrap();
     let after = import(&store, Expired::Expire, false).unwrap();
@@ -206,8 +206,7 @@ const FORK: Uuid = Uuid::from_u128(0xf0f0);
 const SHARED_WORDS: &str = "add myapp directory";
 const OWN_WORDS: &str = "and now something else";
 
-/// Writes the session, and one that was forked from it: all of its lines under another id, and one
-/// more.
+/// Writes the session and a fork of it: all of its lines under another id, and one more.
 fn write_forked(dir: &Path) -> [PathBuf; 2] {
     let session = fs::read_to_string(samples().join("claude-code-session.jsonl")).unwrap();
     let last: serde_json::Value = serde_json::from_str(session.lines().last().unwrap()).unwrap();
@@ -228,7 +227,7 @@ fn write_forked(dir: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// Imports files in one go, whatever retention would remove of them.
+/// Imports files in one run, whatever retention would remove of them.
 fn import_files(store: &Store, paths: &[&PathBuf]) -> Report {
     let mut importer = Importer::new(store).expired(Expired::Expire);
     for path in paths {
@@ -245,7 +244,7 @@ fn import_file(store: &Store, path: &Path, restore: bool) -> Report {
     importer.finish().unwrap()
 }
 
-/// A fork holds the lines of the session that it was forked from.
+/// A fork contains the lines of its original session.
 #[test]
 fn an_erased_conversation_does_not_come_back_through_a_fork() {
     let dir = tempfile::tempdir().unwrap();
@@ -271,7 +270,7 @@ fn an_erased_conversation_does_not_come_back_through_a_fork() {
         );
     }
     assert!(!holding(&path, OWN_WORDS).is_empty());
-    // Nor from a copy of a log that has the fork.
+    // Nor from a copy of a log with the fork.
     let other = still().open(dir.path().join("other")).unwrap();
     import_file(&other, &fork, false);
     other.sync().unwrap();
@@ -290,7 +289,7 @@ fn an_erased_conversation_does_not_come_back_through_a_fork() {
     assert_eq!(import_file(&store, &session, false).left_out, 0);
 }
 
-/// A fork and its session have messages of the same ids, whichever of them is the first to come.
+/// A fork and its session have messages with equal ids, and either may be imported first.
 #[test]
 fn a_fork_counts_once_when_it_comes_back_before_its_session() {
     let dir = tempfile::tempdir().unwrap();
@@ -304,7 +303,7 @@ fn a_fork_counts_once_when_it_comes_back_before_its_session() {
         usage(&store)
     };
 
-    // After retention, of either or both.
+    // After retention removed either or both.
     let (forever, a_day) = (Keep::Forever, Keep::Days(1));
     for (messages, turns) in [(a_day, forever), (a_day, a_day), (forever, a_day)] {
         let store = open(&format!("retained, {messages:?} and {turns:?}"));
@@ -322,7 +321,7 @@ fn a_fork_counts_once_when_it_comes_back_before_its_session() {
         }
     }
 
-    // And where a replay says that the lines are of the session.
+    // Also if a replay has the lines as the session's.
     let (of_fork, of_both) = (open("of the fork"), open("of both"));
     import_file(&of_fork, &fork, false);
     for file in [&session, &fork] {
@@ -350,8 +349,8 @@ fn a_fork_counts_once_when_it_comes_back_before_its_session() {
     }
 }
 
-/// What was erased from a store is erased for those that are filled from it, and what was brought
-/// back there stays.
+/// Records erased from a store are also erased for stores that are filled from it. Records that
+/// were brought back there stay.
 #[test]
 fn tombstones_go_along_with_a_replay() {
     let dir = tempfile::tempdir().unwrap();
@@ -376,7 +375,7 @@ fn tombstones_go_along_with_a_replay() {
     assert!(again.left_out > 0 && again.left_out < all);
     assert!(new.get_conversation(session).unwrap().is_none());
 
-    // New ones beside them have the same key; both are found.
+    // New tombstones are added with the same key, and both are found.
     let (other, ..) = {
         let query = ConversationQuery::default();
         new.conversations(&query).unwrap().items.remove(0)
@@ -387,11 +386,11 @@ fn tombstones_go_along_with_a_replay() {
     let back = import(&new, Expired::Keep, true).unwrap();
     assert!(back.added > 0 && back.left_out == 0);
     assert!(new.get_conversation(session).unwrap().is_some());
-    // Brought back is brought back, also after the next replay of the old one.
+    // Records that were brought back stay, also after the next replay of the old store.
     assert_eq!(replay_old(), 0);
     assert_eq!(import(&new, Expired::Keep, false).unwrap().left_out, 0);
 
-    // A store with tombstones of its own takes in those of another one, which have another key.
+    // A store with tombstones of its own adopts those of another store, which have another key.
     let third = still().open(dir.path().join("third")).unwrap();
     import(&third, Expired::Keep, false).unwrap();
     erase(&third, &Erasure::Conversation(other));
@@ -404,7 +403,7 @@ fn tombstones_go_along_with_a_replay() {
     assert_eq!(import(&third, Expired::Keep, false).unwrap().added, 0);
 }
 
-/// Replays all of a store into another one; returns how many records are left out.
+/// Replays a whole store into another one; returns the number of records left out.
 fn replay_all(from: &Store, into: &Store) -> u64 {
     from.sync().unwrap();
     let mut replay = replay::dir(from.path()).unwrap();
@@ -415,7 +414,7 @@ fn replay_all(from: &Store, into: &Store) -> u64 {
     left_out
 }
 
-/// What a store holds was recorded after it was erased there, and is replayed. What the other one
+/// The records in a store were recorded after its erasures, and are replayed. What the other store
 /// erased stays erased.
 #[test]
 fn what_was_recorded_again_is_replayed() {
@@ -444,7 +443,7 @@ fn what_was_recorded_again_is_replayed() {
     assert!(of_request(&early).is_none());
     record(&old, [pear(), plum()].concat());
 
-    // Whether the tombstones come with the records or came before them.
+    // Whether the tombstones arrive with the records or earlier.
     let late = open("late");
     for store in [&late, &late, &early] {
         assert_eq!(replay_all(&old, store), 0);
@@ -453,15 +452,15 @@ fn what_was_recorded_again_is_replayed() {
         let counts = [&old, store].map(usage);
         assert_eq!(counts[0], counts[1]);
     }
-    // They came along: what does not come from there is left out still.
+    // The tombstones were copied too: records from other sources are still left out.
     assert!(replay_all(&copy, &late) > 0);
-    // And from there they go on.
+    // They are passed on from there.
     let third = open("third");
     assert_eq!(replay_all(&late, &third), 0);
     assert_eq!(conversations(&third), 2);
     assert!(replay_all(&copy, &third) > 0);
 
-    // What is erased here is so whatever was erased there.
+    // An erasure here applies whatever was erased there.
     erase(&late, &talk);
     for from in [&old, &early, &old] {
         assert!(replay_all(from, &late) > 0);
@@ -474,8 +473,7 @@ fn what_was_recorded_again_is_replayed() {
     assert_eq!(conversations(&early), 2);
 }
 
-/// What an erasure that was interrupted left is not recorded elsewhere, but for what was recorded
-/// after it.
+/// Leftovers of an interrupted erasure are not recorded elsewhere, except records made after it.
 #[test]
 fn a_replay_leaves_out_what_is_to_be_erased_still() {
     let dir = tempfile::tempdir().unwrap();
@@ -501,7 +499,7 @@ fn a_replay_leaves_out_what_is_to_be_erased_still() {
     assert_eq!(conversations(&new), 2);
 }
 
-/// A line of a session in the middle of which another one was forked.
+/// A line of a session that was forked in its middle.
 fn said(session: Uuid, line: u128, block: &serde_json::Value, tokens_out: u64) -> String {
     let id = |n: u128| Uuid::from_u128(0xabc0_0000 + n);
     let role = if tokens_out > 0 { "assistant" } else { "user" };
@@ -522,7 +520,7 @@ fn said(session: Uuid, line: u128, block: &serde_json::Value, tokens_out: u64) -
     .to_string()
 }
 
-/// Where a fork has the start of a response, the rest is still its session's.
+/// If a fork has the start of a response, the rest still belongs to its session.
 #[test]
 fn an_erasure_takes_the_rest_of_a_response_that_a_fork_has_the_start_of() {
     let dir = tempfile::tempdir().unwrap();
@@ -559,12 +557,13 @@ fn an_erasure_takes_the_rest_of_a_response_that_a_fork_has_the_start_of() {
         );
     }
     assert!(!holding(store.path(), "shared start").is_empty());
-    // Nor does any of it come back, and nothing is broken for that.
+    // None of it returns, and that is not reported as broken.
     let again = import_file(&store, &whole, false);
     assert_eq!((again.added, again.broken), (0, Vec::new()));
 }
 
-/// What two sessions share stands in the one that was recorded first: who erases the other is told.
+/// Messages shared by two sessions are in the one recorded first. Erasing the other one reports
+/// that.
 #[test]
 fn an_erasure_says_which_conversation_has_the_rest() {
     let dir = tempfile::tempdir().unwrap();
@@ -578,7 +577,7 @@ fn an_erasure_says_which_conversation_has_the_rest() {
     assert!(!holding(store.path(), SHARED_WORDS).is_empty());
 }
 
-/// The key is beside the hashes: another manifest forgets nothing.
+/// The key is stored next to the hashes, so a new manifest loses nothing.
 #[test]
 fn what_was_erased_stays_out_when_the_manifest_is_lost() {
     let dir = tempfile::tempdir().unwrap();
@@ -593,7 +592,7 @@ fn what_was_erased_stays_out_when_the_manifest_is_lost() {
     let store = still().open(&path).unwrap();
     let again = import(&store, Expired::Expire, false).unwrap();
     assert_eq!((again.added, again.erased), (0, 2));
-    // What is erased from then on has the same key.
+    // Later erasures use the same key.
     let [codex] = &store
         .conversations(&ConversationQuery::default())
         .unwrap()
@@ -606,7 +605,7 @@ fn what_was_erased_stays_out_when_the_manifest_is_lost() {
     assert_eq!((again.added, again.erased), (0, 3));
 }
 
-/// A line that was changed may have said what is not to come back.
+/// A changed line may have been a tombstone, so nothing is imported.
 #[test]
 fn nothing_is_imported_while_removals_are_damaged() {
     let dir = tempfile::tempdir().unwrap();
@@ -624,12 +623,12 @@ fn nothing_is_imported_while_removals_are_damaged() {
     assert_eq!(error.kind(), ErrorKind::Damaged);
     assert!(error.to_string().contains("decklog repair"), "{error}");
     assert!(store.get_conversation(session).unwrap().is_none());
-    // One who died while writing a line changed none.
+    // A torn line from a crash is not a changed line.
     fs::write(&removals, format!("{whole}{{\"seq\":9")).unwrap();
     assert!(import(&store, Expired::Expire, false).unwrap().left_out > 0);
 }
 
-/// The log need not have any of it: retention may have been there first.
+/// The log need not contain any of it: retention may have removed it first.
 #[test]
 fn what_is_erased_before_it_comes_does_not_come() {
     let dir = tempfile::tempdir().unwrap();
@@ -643,7 +642,7 @@ fn what_is_erased_before_it_comes_does_not_come() {
     assert_eq!(conversations(&store), 1);
     let removals = fs::read_to_string(store.path().join("removals.jsonl")).unwrap();
     assert_eq!(removals.lines().count(), 1, "{removals}");
-    // Whoever records it means it.
+    // Recording it directly is intended.
     let talk = Conversation::new(session, Client::Cli);
     assert_eq!(store.record(talk).unwrap().status, AckStatus::Added);
     assert!(import(&store, Expired::Expire, false).unwrap().left_out > 0);
@@ -674,7 +673,7 @@ impl CallOf for Store {
     }
 }
 
-/// Days that were copied out before do not bring back what was erased since.
+/// Days copied before an erasure do not restore what was erased since.
 #[test]
 fn a_replay_leaves_out_what_was_erased() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Conversations and their messages: places that are given or taken, sums that follow from the
-//! messages and nothing else, and many writers in one conversation.
+//! Conversations and their messages: sequence numbers assigned by the log or by the client, sums
+//! that depend only on the messages, and many concurrent writers in one conversation.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
 
@@ -86,7 +86,7 @@ fn a_place_is_given_or_taken_once() {
     assert_eq!(assigned(&one, message(id, 5, Some(7))), Some(7));
     assert_eq!(assigned(&two, message(id, 6, None)), Some(11));
 
-    // The same once more, with and without its place, through either handle.
+    // The same message again, with and without its sequence, through either handle.
     for (nth, place) in [(1, 1), (2, 2), (3, 0), (4, 10), (5, 7), (6, 11)] {
         for (store, sequence) in [(&one, None), (&two, Some(place))] {
             let ack = store.record(message(id, nth, sequence)).unwrap();
@@ -112,7 +112,7 @@ fn a_place_is_given_or_taken_once() {
     one.record(conversation(2, 0)).unwrap();
     conflict(message(Uuid::from_u128(2), 4, None), &[&id.to_string()]);
 
-    // The greatest that can be given is not the last one.
+    // The highest number that a client can set is not the last one.
     assert_eq!(
         assigned(&one, message(id, 8, Some(GIVEN_NUMBER_MAX))),
         Some(GIVEN_NUMBER_MAX)
@@ -183,7 +183,7 @@ fn a_place_is_given_or_taken_once() {
         }
         expected.truncate(query.limit);
         assert_eq!(places(&query), expected, "{query:?}");
-        // The bounds hold for the messages of all conversations, too, in the order of their time.
+        // The bounds also apply to the messages of all conversations, in order of time.
         let mut of_all = two.messages(None, &query).unwrap().items;
         of_all.sort_by_key(|message| message.sequence);
         assert_eq!(of_all.len(), expected.len(), "{query:?}");
@@ -219,7 +219,7 @@ fn sums_follow_from_the_messages_whoever_asks() {
     }
 }
 
-/// An editor's hand changes what a message cost; what it says then is what counts.
+/// A manual edit changes the cost of a message. The edited value counts.
 #[test]
 fn a_message_that_was_edited_counts_as_it_stands() {
     let (memory, store, other) = two_handles();
@@ -307,14 +307,14 @@ fn an_error_stands_until_someone_says_otherwise() {
     assert_eq!(one.get_conversation(id).unwrap().unwrap().0, updated);
     one.record(message(id, 80, None)).unwrap();
     assert_eq!(read(&two), (ConversationStatus::Active, None, 80));
-    // An empty text is an error, too.
+    // An empty error text is an error too.
     one.record(failing(75, "")).unwrap();
     for store in [&one, &two, &in_memory(&memory, Durability::Process)] {
         assert_eq!(read(store), (ConversationStatus::Error, error(""), 80));
     }
 }
 
-/// Bug: one error made a conversation that went on to succeed one that had failed.
+/// Bug: one error marked a conversation as failed although it later succeeded.
 #[test]
 fn an_answer_without_an_error_clears_the_status() {
     use ConversationStatus::{Active, Completed, Error};
@@ -337,19 +337,19 @@ fn an_answer_without_an_error_clears_the_status() {
     };
     one.record(answer(10, Some("overloaded"))).unwrap();
     check(Error, Some("overloaded"));
-    // What a person says is no answer.
+    // A user's message is not an answer.
     two.record(message(id, 20, None)).unwrap();
     check(Error, Some("overloaded"));
     two.record(answer(30, None)).unwrap();
     check(Active, None);
-    // Also where a change of something else wrote the error down.
+    // Also if an unrelated change recorded the error.
     one.record(answer(40, Some("again"))).unwrap();
     two.update_conversation(id, |it| it.project = Some("shop".into()))
         .unwrap();
     check(Error, Some("again"));
     one.record(answer(50, None)).unwrap();
     check(Active, None);
-    // What a line says after that stands.
+    // A status set by a later line is kept.
     two.update_conversation(id, |it| it.status = Completed)
         .unwrap();
     one.record(answer(60, None)).unwrap();
@@ -368,7 +368,7 @@ fn lists_are_what_a_plain_filter_says() {
             .then(|| (*rng.pick(&["", "a", "b"])).to_owned())
     };
     let at = |rng: &mut Rng| rng.below(3) as i64 * DAY_MS + rng.below(5) as i64;
-    // So many that values have lists of their own.
+    // Enough conversations that index values have their own lists.
     for id in 0..400 {
         let at = at(&mut rng);
         let new = with!(conversation(id, at),
@@ -384,7 +384,7 @@ fn lists_are_what_a_plain_filter_says() {
         );
         one.record(new.clone()).unwrap();
         known.push(new);
-        // Now and then one moves in every list but that by time.
+        // Sometimes one moves in every list except the list by time.
         if rng.one_in(3) {
             let place = rng.below(known.len());
             let (workspace, client) = (word(&mut rng), *rng.pick(Client::ALL));
@@ -394,7 +394,7 @@ fn lists_are_what_a_plain_filter_says() {
                 })
                 .unwrap();
         }
-        // And now and then a message says that it failed.
+        // Sometimes a message reports a failure.
         if rng.one_in(5) {
             let place = rng.below(known.len());
             let id = known[place].id;
@@ -406,7 +406,8 @@ fn lists_are_what_a_plain_filter_says() {
         }
     }
     check_lists(&two, &known, &mut rng);
-    // Whoever opens the log finds them listed, by its lines or by what the last writer left.
+    // A handle that opens the log lists them, from its lines or from the sidecar of the last
+    // writer.
     let options = Store::options().storage(Arc::new(memory.clone()));
     let reopened = options.clone().sidecar_bytes_min(0).open("in memory");
     drop(reopened.unwrap());
@@ -423,7 +424,7 @@ fn lists_are_what_a_plain_filter_says() {
     }
 }
 
-/// Asks for conversations by one thing and by several, and compares with a look at all of them.
+/// Queries conversations by one filter and by several, and compares with a scan of all of them.
 fn check_lists(store: &Store, known: &[Conversation], rng: &mut Rng) {
     let word = |rng: &mut Rng| {
         rng.one_in(4)
@@ -459,7 +460,7 @@ fn check_lists(store: &Store, known: &[Conversation], rng: &mut Rng) {
             .filter(|it| query.since.is_none_or(|since| it.created_at.at() >= since))
             .filter(|it| query.until.is_none_or(|until| it.created_at.at() < until))
             .collect();
-        // Stable: those of one moment stay in the order in which they came.
+        // Stable: conversations with equal times stay in the order of arrival.
         match query.order {
             Order::OldestFirst => expected.sort_by_key(|it| it.created_at.at()),
             Order::NewestFirst => expected.sort_by_key(|it| -it.created_at.at()),
@@ -543,8 +544,8 @@ fn a_conversation_keeps_its_id_and_its_beginning() {
     assert_eq!(one.get_conversation(Uuid::from_u128(9)).unwrap(), None);
 }
 
-/// Bug: a change was refused, or took the conversation's time back, where the clock was behind
-/// that of whoever wrote before; and a change of nothing was recorded.
+/// Bug: a change was refused, or moved the conversation's time back, if the clock was behind that
+/// of the previous writer. A change without effect was recorded.
 #[test]
 fn a_clock_that_is_behind_refuses_no_change() {
     let (memory, one, _) = two_handles();
@@ -716,14 +717,14 @@ fn metadata_fills_a_message_and_is_kept_whole() {
         serde_json::from_str::<InferenceMetadata>(&kept).unwrap(),
         metadata
     );
-    // What a gateway does not know it leaves out, or says is null.
+    // A gateway omits what it does not know, or sends null.
     let text = r#"{"config":null,"models_used":null,"model_latencies":null,"context_utilization":null,
         "tokens_by_model":{"small":{"in":7}}}"#;
     let sparse: InferenceMetadata = serde_json::from_str(text).unwrap();
     let answer = message(Uuid::from_u128(1), 3, None).with_metadata(&sparse);
     assert_eq!((answer.tokens_in, answer.tokens_out), (Some(7), Some(0)));
     assert_eq!((answer.config_used, answer.models_in_chain), (None, None));
-    // Nothing known is nothing said.
+    // Empty metadata changes nothing.
     let empty = message(Uuid::from_u128(1), 2, None).with_metadata(&InferenceMetadata::default());
     assert_eq!(
         (empty.tokens_in, empty.model_used, empty.models_in_chain),
@@ -731,12 +732,12 @@ fn metadata_fills_a_message_and_is_kept_whole() {
     );
 }
 
-// Processes: this very test binary, started again with one test to run.
+// Processes: this test binary, started again with one test to run.
 
 const ENV_DIR: &str = "DECKLOG_TALK_DIR";
 const ENV_WRITER: &str = "DECKLOG_TALK_WRITER";
 
-/// Does nothing, unless it is a process that the test below started.
+/// Does nothing unless the test below started it as a process.
 #[test]
 fn process_of_a_conversation() {
     let Ok(dir) = std::env::var(ENV_DIR) else {
@@ -799,7 +800,8 @@ fn eight_processes_in_one_conversation_take_every_place_once() {
     assert_eq!((stats.message_count, stats.total_tokens_in), (lines, lines));
 }
 
-/// Bug: under a clock that was behind, `update_conversation` returned what it had not recorded.
+/// Bug: with a clock that was behind, `update_conversation` returned a state that it had not
+/// recorded.
 #[test]
 fn an_error_can_be_taken_back_under_any_clock() {
     let (_memory, one, two) = two_handles();
@@ -810,7 +812,7 @@ fn an_error_can_be_taken_back_under_any_clock() {
         .unwrap();
     let stands = |store: &Store| store.get_conversation(talk.id).unwrap().unwrap().0;
     assert_eq!(stands(&two).status, ConversationStatus::Error);
-    // The same conversation once more, as an import brings it, says nothing new.
+    // The same conversation again, as from an import, changes nothing.
     assert_eq!(
         one.record(talk.clone()).unwrap().status,
         AckStatus::Unchanged
@@ -823,7 +825,7 @@ fn an_error_can_be_taken_back_under_any_clock() {
     assert_eq!((stands(&one), stands(&two)), (talk.clone(), talk));
 }
 
-/// Bug: an answer whose clock was behind that of its prompt stood beside it, above it.
+/// Bug: an answer whose clock was behind that of its prompt was placed next to it, above it.
 #[test]
 fn an_answer_stands_under_its_prompt_under_any_clock() {
     let (_memory, one, _) = two_handles();
@@ -840,7 +842,7 @@ fn an_answer_stands_under_its_prompt_under_any_clock() {
         turn(3, Some(2), TurnKind::Assistant, 150),
         turn(4, Some(3), TurnKind::User, 20),
         turn(5, Some(4), TurnKind::Assistant, 10),
-        // Turns above themselves, and one whose parent is not there.
+        // Turns that are their own ancestors, and one with a missing parent.
         turn(6, Some(7), TurnKind::Assistant, 200),
         turn(7, Some(6), TurnKind::Assistant, 201),
         turn(8, Some(8), TurnKind::Assistant, 202),

@@ -1,9 +1,9 @@
-//! What the tests of kills and power cuts share: processes that write, facts that can be told
-//! from what is found in the log, and what everyone heard.
+//! Shared by the tests of kills and power cuts: writing processes, facts that can be recognized in
+//! the log, and the list of acknowledgements.
 //!
-//! A process is this very test binary, started again with one test to run. It says what was
-//! acknowledged through a pipe, before it goes on, so that the parent knows it also when the
-//! process dies in the next moment.
+//! A process is this test binary, started again with one test to run. It reports each
+//! acknowledgement through a pipe before it continues, so that the parent knows it even if the
+//! process dies a moment later.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
 
@@ -22,16 +22,16 @@ use uuid::Uuid;
 
 use super::support::{DAY_1, DAY_MS, Rng, count, done, request, turn};
 
-/// Facts follow on each other in rounds of so many, each of another sort.
+/// Facts come in rounds of this many, each of a different sort.
 const SORTS: u64 = 8;
-/// Writers, which are threads, that a process may have.
+/// Maximum number of writers, which are threads, in a process.
 pub const WRITERS: u64 = 8;
 
 fn id(writer: u64, number: u64) -> u128 {
     (u128::from(writer) << 64) | u128::from(number)
 }
 
-/// The fact `number` of a writer, the same in whatever process.
+/// Fact `number` of a writer, the same in every process.
 pub fn fact(writer: u64, number: u64) -> Record {
     let mut rng = Rng((writer << 32) ^ (number / 2));
     let at = DAY_1 + rng.below(3) as i64 * DAY_MS + number as i64;
@@ -89,12 +89,12 @@ fn call(id: u128, at: i64, text: String) -> decklog::ToolCallReq {
     }
 }
 
-/// Whether the log takes the fact for the same one when it is handed over again.
+/// Whether the log recognizes a repeated fact as the same one.
 pub fn may_be_told_again(number: u64) -> bool {
     matches!(number % SORTS, 2 | 3 | 6 | 7)
 }
 
-/// Which fact a record is; it must be that fact, whole.
+/// The fact that a record belongs to. Asserts that the record is complete.
 fn fact_of(record: &Record) -> (u64, u64) {
     let split = |id: Uuid| ((id.as_u128() >> 64) as u64, id.as_u128() as u64);
     let mut found = record.clone();
@@ -126,7 +126,7 @@ fn fact_of(record: &Record) -> (u64, u64) {
     (writer, number)
 }
 
-/// What can be asked for by its key must be what was written.
+/// Facts that can be queried by their keys must be as written.
 pub fn assert_seen(store: &Store, writer: u64, number: u64) {
     let first = Uuid::from_u128(id(writer, number - number % 2));
     let own = Uuid::from_u128(id(writer, number));
@@ -138,7 +138,7 @@ pub fn assert_seen(store: &Store, writer: u64, number: u64) {
         }
         6 => store.get_proposal(own).unwrap().is_some(),
         7 => store.get_turn(own).unwrap().is_some(),
-        // A turn may be retracted by now, and the others are found by ids that the log gave.
+        // A turn may be retracted by now, and the others are found by ids that the log assigned.
         _ => true,
     };
     assert!(
@@ -147,7 +147,7 @@ pub fn assert_seen(store: &Store, writer: u64, number: u64) {
     );
 }
 
-/// A fact that was acknowledged.
+/// An acknowledged fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heard {
     pub writer: u64,
@@ -156,7 +156,7 @@ pub struct Heard {
     pub level: Durability,
 }
 
-/// All that was acknowledged, and what is known to be in the log.
+/// All acknowledged facts, and those known to be in the log.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub heard: BTreeMap<(u64, u64), (u64, Durability)>,
@@ -176,13 +176,13 @@ impl Tally {
     }
 }
 
-/// How what is found in a log compares with what was acknowledged.
+/// The difference between the log and the acknowledgements.
 #[derive(Debug, Default)]
 pub struct Findings {
     pub lost: Vec<Heard>,
-    /// Facts that are there more than once.
+    /// Facts that are in the log more than once.
     pub doubled: Vec<(u64, u64)>,
-    /// Where every fact stands.
+    /// The sequence number of every fact.
     pub found: BTreeMap<(u64, u64), u64>,
 }
 
@@ -217,25 +217,25 @@ const ENV_LEVEL: &str = "DECKLOG_CRASH_LEVEL";
 const ENV_ENDLESS: &str = "DECKLOG_CRASH_ENDLESS";
 const ENV_AGAIN: &str = "DECKLOG_CRASH_AGAIN";
 
-/// At which level the threads of a process write.
+/// The durability levels of a process's threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Levels {
     Process,
     Disk,
-    /// Some at one, some at the other.
+    /// Some threads at each level.
     Both,
 }
 
-/// What a process is to do.
+/// The task of a process.
 #[derive(Debug, Clone, Copy)]
 pub struct Task {
-    /// Facts are numbered by writer; a process has [`WRITERS`] of them, from this one on.
+    /// The first of the process's [`WRITERS`] writers. Facts are numbered per writer.
     pub writer: u64,
     pub levels: Levels,
     pub seed: u64,
-    /// Whether it may end by itself.
+    /// Whether the process may end by itself.
     pub may_end: bool,
-    /// A writer that died, and how far it had come: some of what it told is told again.
+    /// A killed writer and its last fact number. Some of its facts are recorded again.
     pub again: Option<(u64, u64)>,
 }
 
@@ -267,13 +267,13 @@ impl Worker {
         self.0.id()
     }
 
-    /// What the process says is acknowledged, as it says it, until it ends.
+    /// The acknowledgements of the process, as they arrive, until it ends.
     pub fn acks(&mut self) -> impl Iterator<Item = Heard> + use<> {
         acks(self.0.stdout.take().unwrap())
     }
 
     pub fn kill(&mut self) -> ExitStatus {
-        // It may have come to its end a moment before.
+        // It may have ended shortly before.
         self.0.kill().unwrap();
         self.0.wait().unwrap()
     }
@@ -286,7 +286,7 @@ impl Drop for Worker {
     }
 }
 
-/// Whether a process ended by the kill; one that ended by itself must have ended well.
+/// Whether a process was killed. One that ended by itself must have succeeded.
 pub fn was_killed(status: ExitStatus) -> bool {
     assert!(
         status.success() || status.code().is_none(),
@@ -301,11 +301,11 @@ fn acks(stdout: ChildStdout) -> impl Iterator<Item = Heard> {
     std::iter::from_fn(move || {
         loop {
             line.clear();
-            // The last one may be cut short.
+            // The last line may be torn.
             if lines.read_line(&mut line).unwrap() == 0 || !line.ends_with('\n') {
                 return None;
             }
-            // What the test harness says is none.
+            // Skip the output of the test harness.
             let Some(ack) = line.strip_prefix("ack ") else {
                 continue;
             };
@@ -328,7 +328,7 @@ fn level(is_disk: bool) -> Durability {
     }
 }
 
-/// One thread of a process, and how far it came.
+/// A thread of a process, and its position.
 struct Writer {
     id: u64,
     next: u64,
@@ -337,7 +337,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Records facts and says that they were acknowledged.
+    /// Records facts and reports their acknowledgements.
     fn record(&self, store: &Store, facts: &[(u64, u64)]) {
         let records = facts.iter().map(|(writer, number)| fact(*writer, *number));
         let acks: Vec<_> = if let [(writer, number)] = facts {
@@ -365,7 +365,8 @@ impl Writer {
             let facts: Vec<_> = (0..batch).map(|nth| (self.id, self.next + nth)).collect();
             self.record(store, &facts);
             self.next += batch;
-            // Else the lock is kept, and given back by the thread in the background.
+            // Otherwise the lock stays with this process. Pauses let the background thread release
+            // it.
             if self.rng.one_in(40) {
                 std::thread::sleep(Duration::from_micros(self.rng.below(5_000) as u64));
             }
@@ -373,14 +374,14 @@ impl Writer {
     }
 }
 
-/// Does nothing, unless it is a process that a test started. Opens the store, writes, closes it,
-/// and begins again.
+/// Does nothing unless a test started it as a process. Opens the store, writes, closes it, and
+/// starts again.
 #[test]
 fn process_that_works() {
     let Ok(dir) = std::env::var(ENV_DIR) else {
         return;
     };
-    // The harness began a line.
+    // The test harness has printed the start of a line.
     std::io::stdout().lock().write_all(b"\n").unwrap();
     let first = count(ENV_WRITER, 0);
     let mut rng = Rng(count(ENV_SEED, 0));
@@ -436,7 +437,7 @@ fn process_that_works() {
     }
 }
 
-/// What a writer that died may have told last, or may have been about to tell.
+/// The last facts of a killed writer, and the facts that it may have been about to write.
 fn again() -> Vec<(u64, u64)> {
     let Ok(text) = std::env::var(ENV_AGAIN) else {
         return Vec::new();

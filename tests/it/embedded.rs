@@ -1,6 +1,6 @@
-//! What who embeds the library may rely on: a caller at level `Process` waits for no disk, few
-//! descriptors are enough, closing tells what went wrong, and what cannot work is an error and no
-//! standstill: a directory that cannot be written, a store used by its own closure, a forked child.
+//! Guarantees for embedding: a caller at level `Process` waits for no disk, few descriptors are
+//! enough, closing reports errors, and what cannot work is an error and not a deadlock: a read-only
+//! directory, a store used by its own closure, a forked child.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -24,7 +24,7 @@ fn on_day(id: u32, day: u32) -> Record {
     turn(id.into(), "said", DAY_1 + i64::from(day) * DAY_MS).into()
 }
 
-/// Bug: past 64 files that waited for a sync, the caller synced them all.
+/// Bug: with more than 64 files to sync, the caller synced them all.
 #[test]
 fn a_caller_at_level_process_waits_for_no_fsync() {
     const DAYS: u32 = 200;
@@ -58,7 +58,7 @@ fn a_caller_at_level_process_waits_for_no_fsync() {
     assert!(longest < Duration::from_millis(400), "{longest:?}");
     assert!(of_batch < Duration::from_secs(2), "{of_batch:?}");
     store.close().unwrap();
-    // And each segment was synced after the last of its appends, open or not.
+    // Each segment was synced after its last append, whether it was open or not.
     let events = spy.events();
     let of = |operation: &'static str, path: &str| {
         let is_it = |event: &super::support::Event| {
@@ -107,7 +107,7 @@ fn an_fsync_that_fails_of_a_file_that_was_not_kept_open_ends_the_handle() {
     assert!(store.close().is_err(), "it is not forgotten");
 }
 
-/// Runs one of these tests in a process of its own; `None` in that process.
+/// Runs one of these tests in a separate process; `None` in that process.
 fn in_own_process(test: &str, dir: &Path) -> Option<String> {
     const DIR: &str = "DECKLOG_TEST_EMBEDDED";
     if std::env::var_os(DIR).is_some() {
@@ -161,7 +161,7 @@ fn forty_descriptors_are_enough_for_a_hundred_days() {
     }
 }
 
-/// Bug: it opened, and the first record failed.
+/// Bug: the store opened, and the first record failed.
 #[cfg(unix)]
 #[test]
 fn a_directory_that_cannot_be_written_is_told_at_opening() {
@@ -172,7 +172,7 @@ fn a_directory_that_cannot_be_written_is_told_at_opening() {
     let store = Store::open(&path).unwrap();
     store.record(on_day(1, 0)).unwrap();
     store.close().unwrap();
-    // The superuser writes whatever the mode, but not what is immutable.
+    // Root can write whatever the mode, but not to an immutable directory.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o500)).unwrap();
     let chattr = |flag| {
         let run = Command::new("chattr").arg(flag).arg(&path).output();
@@ -212,7 +212,7 @@ fn closing_syncs_and_tells() {
         last.is_some_and(|event| event.operation == "sync" && event.is_ok)
     };
     assert!(is_synced("conversation_turns"));
-    // A clone is as usable as before.
+    // A clone is still usable.
     store.record(on_day(2, 0)).unwrap();
     spy.hook(|operation, _| {
         if operation == "sync" {
@@ -227,7 +227,7 @@ fn closing_syncs_and_tells() {
     only_reads.close().unwrap();
 }
 
-/// Bug: it waited for itself for good.
+/// Bug: it deadlocked.
 #[test]
 fn a_store_that_is_used_by_its_own_closure_says_so() {
     let dir = tempfile::tempdir().unwrap();
@@ -246,7 +246,7 @@ fn a_store_that_is_used_by_its_own_closure_says_so() {
         check(store.refresh());
         check(store.update_conversation(id, |_| ()).map(drop));
         check(store.clone().counts().map(drop));
-        // Another one is not locked.
+        // Another store is not locked.
         other.record(on_day(1, 0)).unwrap();
     };
     let updated = store.update_conversation(id, |conversation| {
@@ -270,7 +270,7 @@ fn a_store_that_is_used_by_its_own_closure_says_so() {
         ControlFlow::Continue(())
     });
     assert!(verified.unwrap().is_some() && called > 0);
-    // Once they have returned it goes on.
+    // It continues once they have returned.
     store.record(on_day(1, 0)).unwrap();
 }
 
@@ -281,8 +281,8 @@ fn a_store_that_is_used_by_its_own_closure_says_so() {
 fn a_store_that_is_dropped_in_a_forked_child_leaves_the_parents_alone() {
     use rustix::process::{Pid, WaitOptions, waitpid};
 
-    // SAFETY: as the C library declares them; the child of this process, which does nothing else,
-    // calls what is asked below and ends.
+    // SAFETY: declared as in the C library. The child of this process, which does nothing else,
+    // only makes the calls below and exits.
     unsafe extern "C" {
         fn fork() -> i32;
         fn _exit(status: i32) -> !;
@@ -328,8 +328,9 @@ fn a_store_that_is_dropped_in_a_forked_child_leaves_the_parents_alone() {
         if child == 0 {
             let used = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 let closed = store.clone().close();
-                // The thread that has another clone is not here: of the count of clones, take its.
-                // SAFETY: the value is a copy of this process's own, and used no more.
+                // The thread with the other clone does not exist in the child, so its reference
+                // must be dropped here. SAFETY: the value is this process's own copy, and is not
+                // used again.
                 unsafe { std::ptr::drop_in_place((&raw const holder).cast_mut()) };
                 drop((capture, capturing, store));
                 closed.is_err_and(|e| e.kind() == ErrorKind::Poisoned)

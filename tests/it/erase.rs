@@ -1,4 +1,4 @@
-//! What someone asked to be forgotten is in no file of the store any more.
+//! Erased data is in no file of the store.
 
 mod damage;
 
@@ -27,7 +27,7 @@ pub fn erase(store: &Store, what: &Erasure) -> Erased {
         .unwrap()
 }
 
-/// The files under a directory that hold some bytes.
+/// The files under a directory that contain these bytes.
 pub fn holding(dir: &Path, text: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     each_file(dir, &mut |path, bytes| {
@@ -38,7 +38,7 @@ pub fn holding(dir: &Path, text: &str) -> Vec<PathBuf> {
     found
 }
 
-/// All files under a directory, but for those that go meanwhile.
+/// All files under a directory, except files that are removed meanwhile.
 pub fn each_file(dir: &Path, sink: &mut dyn FnMut(&Path, &[u8])) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -53,8 +53,8 @@ pub fn each_file(dir: &Path, sink: &mut dyn FnMut(&Path, &[u8])) {
     }
 }
 
-/// A conversation of a user over two days, with the turns and tool calls of its thread. All that
-/// is said holds `word`.
+/// A conversation of a user over two days, with the turns and tool calls of its thread. All texts
+/// contain `word`.
 pub fn conversation(id: u128, user: &str, word: &str) -> Vec<Record> {
     let talk = Uuid::from_u128(id);
     let time = |days: i64| Timestamp::from_ms(DAY_1 + days * DAY_MS).unwrap();
@@ -154,7 +154,7 @@ fn is_gone(store: &Store, id: u128) {
 fn a_conversation_goes_with_all_that_belongs_to_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    // A full segment is not to be sealed while this writes into it by hand.
+    // The segment must not be sealed when it is full, because this test writes to it directly.
     let store = Store::options()
         .upkeep(false)
         .segment_bytes_max(2_000)
@@ -169,8 +169,8 @@ fn a_conversation_goes_with_all_that_belongs_to_it() {
     }
     let other = Store::open(&path).unwrap();
     is_whole(&other, 1_000, "pear");
-    // What else may hold some of it: what a repair took out, what a rewrite left when it was
-    // killed, a line that was cut short, and what others put there.
+    // Other files that may contain the data: the quarantine of a repair, leftovers of a killed
+    // rewrite, a torn line, and files of other programs.
     let segment = path.join(DAY_1_NAME).join("messages.0001.jsonl");
     let bytes = fs::read(&segment).unwrap();
     let of_it = bytes
@@ -218,7 +218,7 @@ fn a_conversation_goes_with_all_that_belongs_to_it() {
     assert_eq!(found.damage, []);
     let again = erase(&store, &Erasure::Conversation(Uuid::from_u128(1_000)));
     assert_eq!(again.parts, []);
-    // It may begin anew.
+    // The same conversation may be recorded again.
     record(&other, conversation(1_000, "ann", "pear"));
     is_whole(&store, 1_000, "pear");
 }
@@ -314,7 +314,7 @@ fn without_its_key_no_user_is_said_to_be_unknown() {
     let key = dir.path().join("key");
     let open = || Store::options().user_id_key(&key).open(&path).unwrap();
     let store = open();
-    // None was hashed yet, and there is nothing to be found by a key.
+    // No id was hashed yet, so a key finds nothing.
     assert_eq!(of_user(&store, "ann").unwrap(), 0);
     let nothing = try_erase(&store, &Erasure::User("ann".into()), true).unwrap();
     assert_eq!(nothing.parts, []);
@@ -344,8 +344,8 @@ fn without_its_key_no_user_is_said_to_be_unknown() {
     assert_eq!(holding(&path, "pear"), Vec::<PathBuf>::new());
 }
 
-/// A key that was lost was replaced by the next record with a user's id, and the earlier records of
-/// that user were no one's any more.
+/// Bug: a lost key was replaced by the next record with a user id, and the earlier records of that
+/// user could no longer be found.
 #[test]
 fn a_lost_key_is_not_replaced_unasked() {
     let dir = tempfile::tempdir().unwrap();
@@ -384,7 +384,7 @@ fn a_lost_key_is_not_replaced_unasked() {
                 assert!(e.contains(told), "{told}: {e}");
             }
         }
-        // What needs no key is recorded as ever; so is a change that leaves the user's id.
+        // Records that need no key are recorded as usual. So is a change that keeps the user id.
         let changed = store.update_conversation(Uuid::from_u128(1_000), |it| {
             it.status = ConversationStatus::Completed;
         });
@@ -393,17 +393,17 @@ fn a_lost_key_is_not_replaced_unasked() {
     };
     refused(&open(), "no such file");
     assert!(!key.exists());
-    // Another store makes a key there, which is not this one's.
+    // Another store creates a key there, which is not this store's key.
     let other = Store::options().user_id_key(&key);
     let other = other.open(dir.path().join("other")).unwrap();
     record(&other, conversation(2_000, "bob", "quince"));
     let found = other.user_id_key().unwrap().found.unwrap();
     assert_ne!(found, expected);
     refused(&open(), &found);
-    // A handle that had the key goes on with it.
+    // A handle that had loaded the key continues to use it.
     record(&long_open, conversation(3_000, "ann", "plum"));
 
-    // The key is put back while the store is open.
+    // The key is restored while the store is open.
     let store = open();
     refused(&store, &found);
     fs::rename(&copy, &key).unwrap();
@@ -414,8 +414,8 @@ fn a_lost_key_is_not_replaced_unasked() {
     }
 }
 
-/// Two processes with keys of their own, of which neither had to hash an id yet: one of them comes
-/// first.
+/// Two processes with different keys, neither of which has hashed an id yet. The first one to do so
+/// wins.
 #[test]
 fn the_first_key_of_a_store_is_its_only_one() {
     let dir = tempfile::tempdir().unwrap();
@@ -435,7 +435,7 @@ fn the_first_key_of_a_store_is_its_only_one() {
     assert_eq!(of_user(&one, "ann").unwrap(), 1);
     let e = of_user(&two, "ann").unwrap_err();
     assert_eq!(e.kind(), ErrorKind::UserIdKey);
-    // Whoever knows what that means goes on with the other one.
+    // A user who knows the consequences continues with the other key.
     let key = two.replace_user_id_key().unwrap();
     assert_eq!(key.found, key.expected);
     record(&two, conversation(2_000, "ann", "plum"));
@@ -444,8 +444,7 @@ fn the_first_key_of_a_store_is_its_only_one() {
     assert_eq!(e.unwrap_err().kind(), ErrorKind::UserIdKey);
 }
 
-/// Hashed user ids come with the fingerprint of the key they were hashed under, whatever key is
-/// here.
+/// Hashed user ids are replayed with the fingerprint of their key, whichever key is present.
 #[test]
 fn a_replay_takes_over_whose_key_the_user_ids_are_hashed_under() {
     let dir = tempfile::tempdir().unwrap();
@@ -465,7 +464,7 @@ fn a_replay_takes_over_whose_key_the_user_ids_are_hashed_under() {
         store.sync()
     };
 
-    // Two has a key, which another store uses.
+    // Store two has a key, which another store uses.
     record(
         &open("three", "key of two"),
         conversation(2_000, "ann", "plum"),
@@ -486,7 +485,7 @@ fn a_replay_takes_over_whose_key_the_user_ids_are_hashed_under() {
     let two = open("two", "key of one");
     assert_eq!(of_user(&two, "ann").unwrap(), 1);
 
-    // Nothing is mixed: three's ids are hashed under another key.
+    // Keys are not mixed: the ids of three are hashed under another key.
     let three = open("three", "key of two");
     let before = three.counts().unwrap().last_seq;
     for from in [one.path().to_path_buf(), day_of(&one)] {
@@ -495,8 +494,8 @@ fn a_replay_takes_over_whose_key_the_user_ids_are_hashed_under() {
     }
     assert_eq!(three.counts().unwrap().last_seq, before);
 
-    // Each id says its key, also in a day that was copied out, without a manifest, and where a
-    // record is handed over.
+    // Each id names its key, also in a copied day without a manifest, and in a record given as
+    // input.
     let copied = dir.path().join("copied");
     fs::rename(day_of(&one), &copied).unwrap();
     let four = open("four", "key of two");
@@ -508,8 +507,8 @@ fn a_replay_takes_over_whose_key_the_user_ids_are_hashed_under() {
     assert_eq!(five.user_id_key().unwrap().expected, fingerprint);
 }
 
-/// Whose key it is outlasts the manifest. What is hashed under an earlier key is not said to be
-/// erased.
+/// The key of a store is known even without the manifest. Ids hashed under an earlier key are not
+/// reported as erased.
 #[test]
 fn a_key_is_known_by_what_was_hashed_under_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -569,8 +568,8 @@ fn day_of(store: &Store) -> PathBuf {
     days.remove(0)
 }
 
-/// A store of an earlier version says nothing of its key: the one that is there is taken for it,
-/// and none is made.
+/// A store of an earlier version does not record its key. The existing key is assumed to be its
+/// key, and none is created.
 #[test]
 fn a_store_that_has_hashed_ids_gets_no_other_key_by_itself() {
     let dir = tempfile::tempdir().unwrap();
@@ -604,9 +603,9 @@ fn a_store_that_has_hashed_ids_gets_no_other_key_by_itself() {
     assert_eq!(of_user(&store, "ann").unwrap(), 1);
 }
 
-/// What is known as a user's only by other lines, which are in other segments: each of two
-/// conversations by the one that names the user beside the other; an outcome by its request of the
-/// day before; and how a turn began by what it became.
+/// Records that belong to a user only through lines in other segments: two conversations, each of
+/// which names the user in another segment; an outcome through its request of the day before; and
+/// the first version of a turn through its latest version.
 fn entangled() -> Memory {
     let memory = Memory::new();
     let store = open_in(&memory);
@@ -695,7 +694,7 @@ fn an_erasure_that_was_killed_anywhere_is_finished_by_another() {
         assert_forgotten(&memory, &case);
     }
 
-    // As who was told so ends early.
+    // A caller that stops early.
     for ends_after in 1..=erased.parts.len() {
         let memory = copy(&base);
         let mut end_early = ending_after(ends_after);
@@ -707,7 +706,7 @@ fn an_erasure_that_was_killed_anywhere_is_finished_by_another() {
     }
 }
 
-/// Ends early, after this many parts.
+/// Stops after this many parts.
 fn ending_after(parts: usize) -> impl FnMut(&ErasedPart) -> ControlFlow<()> {
     let mut left = parts;
     move |_| {
@@ -719,7 +718,7 @@ fn ending_after(parts: usize) -> impl FnMut(&ErasedPart) -> ControlFlow<()> {
     }
 }
 
-/// A sub-agent's conversation has no user of its own, and names its session.
+/// A sub-agent's conversation has no user, and refers to its session.
 fn record_with_agent(store: &Store) {
     let main = Uuid::from_u128(1_000);
     let sub = |records: Vec<Record>| {
@@ -727,7 +726,7 @@ fn record_with_agent(store: &Store) {
             Record::Conversation(talk) => {
                 Record::Conversation(with!(talk, user_id: None, session_id: Some(main.to_string())))
             }
-            // Its turns are of the session's thread, too.
+            // Its turns are in the session's thread too.
             Record::Turn(said) => ConversationTurn {
                 thread_id: Some(main),
                 ..said
@@ -736,7 +735,7 @@ fn record_with_agent(store: &Store) {
             other => other,
         })
     };
-    // Before and after its session's.
+    // Recorded before and after those of its session.
     record(store, sub(conversation(500, "", "plum")).collect());
     record(store, conversation(1_000, "ann", "pear"));
     record(store, sub(conversation(2_000, "", "fig")).collect());
@@ -771,7 +770,7 @@ fn a_sub_agent_is_erased_with_its_session_however_often_that_is_ended() {
             }
         }
     }
-    // A session outlasts its sub-agent.
+    // A session is kept when its sub-agent is erased.
     let dir = tempfile::tempdir().unwrap();
     let store = still().user_id_key(dir.path().join("key"));
     let store = store.open(dir.path().join("log")).unwrap();

@@ -1,7 +1,7 @@
-//! Events: each under its parent, the trees that are made of them, and the ids that the log gives,
-//! in order and once, whoever asks.
+//! Events: each under its parent, the trees built from them, and the ids assigned by the log, in
+//! order and once, for all writers.
 //!
-//! `DECKLOG_EVENTS` sets how many events the large trees have.
+//! `DECKLOG_EVENTS` sets the number of events in the large trees.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
 
@@ -150,7 +150,7 @@ fn a_supervisor_and_a_run_are_rebuilt_as_they_were() {
     assert_eq!(store.current_revision().unwrap().unwrap().id, 4);
 }
 
-/// Bug: the tree under a call said that it runs, since what ended it stands beside it.
+/// Bug: the tree of a call showed it as running, because the event that ended it is its sibling.
 #[test]
 fn a_call_asked_for_alone_has_ended_too() {
     let store = memory_store();
@@ -184,10 +184,10 @@ fn calls_beside_each_other_end_by_their_own_ids() {
         .record(with_call(under("completed", 10), "b"))
         .unwrap();
     store.record(with_call(under("failed", 20), "a")).unwrap();
-    // A call that no one began takes the place of none that has another name.
+    // An end without a start is not paired with a call of another name.
     store.record(with_call(under("failed", 30), "x")).unwrap();
     store.record(with_call(under("failed", 40), "x")).unwrap();
-    // A negative duration is what the clocks said.
+    // A negative duration is shown as the clocks recorded it.
     store.record(with_call(under("completed", 0), "c")).unwrap();
     let span = |status, ms| Some((status, Some(ms)));
     let drawn = tree(&store, 1);
@@ -204,8 +204,7 @@ fn calls_beside_each_other_end_by_their_own_ids() {
     assert!(drawn[5..].iter().all(|(_, _, span)| span.is_none()));
 }
 
-/// Pairs as one would by hand: for each end, in the order in which the tree is drawn, look at
-/// everything before it.
+/// Pairs starts and ends by brute force: for each end, in tree order, search everything before it.
 fn spans_by_hand(events: &[Event]) -> BTreeMap<i64, (SpanStatus, Option<i64>)> {
     let mut ends = BTreeMap::new();
     let call = |event: &Event| {
@@ -251,7 +250,7 @@ fn spans_by_hand(events: &[Event]) -> BTreeMap<i64, (SpanStatus, Option<i64>)> {
             ends.insert(found.id, (status, event.created_at));
         }
     }
-    // What no event ended ends with what is above it.
+    // A start without an end of its own ends with its parent.
     for event in events.iter().filter(|event| !ends.contains_key(&event.id)) {
         let parent = |id: i64| events.iter().find(|event| event.id == id)?.parent_id;
         let mut above = std::iter::successors(event.parent_id, |id| parent(*id));
@@ -285,7 +284,7 @@ fn random_trees_are_drawn_as_by_hand() {
             store.record(new.clone()).unwrap();
             events.push(new);
         }
-        // Children in the order of their ids, under each event.
+        // The children of each event in the order of their ids.
         let (mut expected, mut waiting) = (Vec::new(), vec![(1, 0)]);
         while let Some((id, depth)) = waiting.pop() {
             expected.push((id, depth));
@@ -423,7 +422,7 @@ fn the_good_revision_and_the_worker_count_follow_from_the_events() {
         let worker = two
             .log_event(Some(supervisor), event_type::WORKER_SPAWNED, None)
             .unwrap();
-        // Not right under the supervisor.
+        // Not a direct child of the supervisor.
         two.log_event(Some(worker), event_type::WORKER_SPAWNED, None)
             .unwrap();
         let revision = one
@@ -536,7 +535,7 @@ fn large(
         .filter(|node| node.status.is_some())
         .count();
     assert_eq!(open, begins - ends.min(begins));
-    // Linear, with much room for a slow machine: a pass over all for each would take minutes.
+    // Linear time, with a wide margin for slow machines. A quadratic algorithm would take minutes.
     assert!(
         took < Duration::from_millis(2 * events.unsigned_abs()),
         "{took:?}"
@@ -553,7 +552,7 @@ fn an_event_may_have_as_many_children_as_the_log_has_events() {
     let half = count("DECKLOG_EVENTS", 20_000) as i64 / 2;
     let under = |id| (id > 1).then_some(1);
     large("wide", under, |_| "a.sent");
-    // First they all begin, then they all end.
+    // First all start, then all end.
     large("all at once", under, move |id| {
         if id == 1 {
             "x.sent"
@@ -565,12 +564,12 @@ fn an_event_may_have_as_many_children_as_the_log_has_events() {
     });
 }
 
-// Processes: this very test binary, started again with one test to run.
+// Processes: this test binary, started again with one test to run.
 
 const ENV_DIR: &str = "DECKLOG_EVENTS_DIR";
 const ENV_COUNT: &str = "DECKLOG_EVENTS_COUNT";
 
-/// Does nothing, unless it is a process that the test below started.
+/// Does nothing unless the test below started it as a process.
 #[test]
 fn process_of_events() {
     let Ok(dir) = std::env::var(ENV_DIR) else {

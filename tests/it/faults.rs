@@ -1,7 +1,6 @@
-//! Disks fail: at any operation, in any way that the storage trait allows. Whatever fails, what
-//! was acknowledged is there, once, after the disk is well again and the store is opened anew;
-//! what was not acknowledged may be there, but never in part; and a handle whose write or fsync
-//! failed acknowledges nothing more.
+//! Disk failures at any operation, in any way that the storage trait allows. After the disk works
+//! again and the store is reopened, acknowledged records are there once. Unacknowledged records may
+//! be there, but never in part. A handle whose write or fsync failed acknowledges nothing more.
 
 #![allow(clippy::unwrap_used, clippy::case_sensitive_file_extension_comparisons)]
 
@@ -35,12 +34,12 @@ const FAULTS: [Fault; 7] = [
 /// A few lines fill a segment.
 const SEGMENT_BYTES_MAX: u64 = 700;
 
-/// What a run of the workload was told.
+/// The acknowledgements of a run of the workload.
 #[derive(Debug, Default)]
 struct Told {
     /// Acknowledged as added.
     acked: Vec<(u64, Record)>,
-    /// Handed over, whatever became of it.
+    /// All submitted records, whatever their result.
     submitted: Vec<Record>,
     poisoned: bool,
 }
@@ -62,7 +61,7 @@ impl Told {
                             assert_eq!(ack.status, AckStatus::Added);
                             self.acked.push((ack.seq, record.clone()));
                         }
-                        // NotFound: the request before it failed.
+                        // NotFound: the preceding request failed.
                         Err(e) => assert!(
                             matches!(kind(&e), ErrorKind::Io | ErrorKind::NotFound),
                             "{e}"
@@ -81,7 +80,7 @@ impl Told {
     }
 }
 
-/// Turns and calls over two days, one by one and in batches.
+/// Turns and calls over two days, alone and in batches.
 fn batches() -> Vec<Vec<Record>> {
     let calls = [request(1, "a", DAY_1 + 1), request(1, "b", DAY_1 + DAY_MS)];
     let long = "x".repeat(300);
@@ -123,7 +122,7 @@ fn run(memory: &Memory, durability: Durability) -> Told {
     told
 }
 
-/// The lines of a store that was opened anew, after its checks.
+/// The lines of a reopened store, after checks.
 fn recovered(memory: &Memory, told: &Told, case: &str) -> Vec<(u64, Record)> {
     let store = open(memory, Durability::Process).unwrap_or_else(|e| panic!("{case}: {e}"));
     store.record_batch([]).unwrap();
@@ -149,7 +148,7 @@ fn whatever_fails_nothing_acknowledged_is_lost_and_appends_go_on() {
         assert!(verify(&clean).unwrap().is_clean());
         let operations = clean.operations();
         let step = count("DECKLOG_FAULT_STEP", 3) as usize;
-        // With a step of 1 every fault comes at every operation; else they take turns.
+        // With a step of 1, every fault occurs at every operation. Otherwise the faults alternate.
         for (number, fault) in (0..).zip(FAULTS) {
             for at in (number % step as u64..operations).step_by(step) {
                 let case = format!("{durability:?}, {fault:?} at {at}");
@@ -185,7 +184,7 @@ fn whatever_fails_nothing_acknowledged_is_lost_and_appends_go_on() {
     }
 }
 
-/// Runs all phases; tells what was heard.
+/// Runs all phases; returns their results.
 fn run_all(storage: &Arc<dyn Storage>, durability: Durability) -> Vec<Heard> {
     let mut heard = Vec::new();
     for phase in Phase::ALL {
@@ -194,8 +193,8 @@ fn run_all(storage: &Arc<dyn Storage>, durability: Durability) -> Vec<Heard> {
     heard
 }
 
-/// Every kind of operation is met in every phase that has it: what the next test lets fail is all
-/// there is.
+/// Every kind of operation occurs in every phase that has it, so that the next test covers all of
+/// them.
 #[test]
 fn every_kind_of_operation_is_among_those_that_fail() {
     let spy = Spy::new(Memory::new());
@@ -261,7 +260,7 @@ fn whatever_fails_in_any_phase_nothing_acknowledged_is_lost() {
     }
 }
 
-/// Bug: a lock that could not be given back was kept for as long as the handle lived.
+/// Bug: a lock whose release failed was held for as long as the handle lived.
 #[test]
 fn a_lock_that_cannot_be_unlocked_ends_with_its_file() {
     let memory = Memory::new();
@@ -301,8 +300,8 @@ fn a_read_that_fails_says_so_and_the_next_one_is_whole() {
     let expected = everything(&open(&memory, Durability::Process).unwrap()).unwrap();
     assert_eq!(expected.4.len(), 8);
 
-    // A handle that knows nothing of what another one wrote; one under which a file was replaced;
-    // one under which HEAD went away as well.
+    // Handles that must check the segments: one that missed another handle's write; one whose file
+    // was replaced; one whose HEAD was removed as well.
     let other_wrote = || {
         let memory = Memory::new();
         let store = open(&memory, Durability::Process).unwrap();
@@ -392,7 +391,7 @@ fn after_a_failed_fsync_nothing_is_acknowledged_and_nothing_synced_again() {
         assert!(err.to_string().contains("no fsync today"), "{err}");
         assert!(store.sync().is_err());
     }
-    // Reads go on.
+    // Reads still work.
     assert!(store.get_turn(Uuid::from_u128(1)).unwrap().is_some());
     drop(store);
     let later = &spy.events()[events.len()..];
@@ -425,7 +424,7 @@ fn a_failed_fsync_in_the_background_poisons_as_well() {
         .unwrap();
     store.record(turn(1, "one", DAY_1)).unwrap();
     failed.recv().unwrap();
-    // The failure is noted only after the fsync returned; until then a record may be taken.
+    // The failure is recorded only after the fsync returns. Until then a record may be accepted.
     let err = (2..1_000_000)
         .find_map(|id| store.record(turn(id, "two", DAY_1)).err())
         .unwrap();
@@ -460,14 +459,14 @@ fn a_failed_write_poisons_the_handle_and_no_other() {
     let poisoned = store.record(turn(2, "two", DAY_1)).unwrap_err();
     assert_eq!(poisoned.kind(), ErrorKind::Poisoned);
     assert_eq!(other.record(turn(2, "two", DAY_1)).unwrap().seq, 2);
-    // Its reads go on, and see what the others write.
+    // Its reads still work, and see the writes of others.
     assert!(store.get_turn(Uuid::from_u128(2)).unwrap().is_some());
     assert!(verify(&memory).unwrap().is_clean());
 }
 
-/// Bug: a write that failed within a batch, before the batch was committed, poisoned the handle;
-/// but the batch went on over an index that had just been emptied, and was then acknowledged: the
-/// lines before the failure were lost, those after it got sequence numbers that were taken.
+/// Bug: a failed write within a batch, before the commit of the batch, poisoned the handle, but the
+/// batch continued with an index that had just been emptied, and was then acknowledged. The lines
+/// before the failure were lost, and those after it got sequence numbers that were in use.
 #[test]
 fn a_write_that_fails_within_a_batch_fails_the_batch() {
     let memory = Memory::new();
@@ -479,7 +478,8 @@ fn a_write_that_fails_within_a_batch_fails_the_batch() {
     let (today, tomorrow) = (DAY_1, DAY_1 + DAY_MS);
     store.record(turn(1, "one", today)).unwrap();
     store.record(turn(2, "two", tomorrow)).unwrap();
-    // Someone edits tomorrow's segment, so that today's lines go out as soon as it is come upon.
+    // Tomorrow's segment is edited, so that today's lines are written out as soon as the batch
+    // reaches it.
     let name = "2025-12-28/conversation_turns.0001.jsonl";
     let mut bytes = memory.bytes(name).unwrap();
     bytes.push(b'\n');
@@ -506,7 +506,7 @@ fn a_write_that_fails_within_a_batch_fails_the_batch() {
     assert_eq!(verify(&memory).unwrap().repeats, []);
 }
 
-/// Bug: the same with a read that failed while the batch looked at what someone had edited.
+/// Bug: the same for a failed read while the batch checked an edited segment.
 #[test]
 fn a_look_that_fails_within_a_batch_fails_the_batch() {
     let memory = Memory::new();
@@ -534,7 +534,7 @@ fn a_look_that_fails_within_a_batch_fails_the_batch() {
     ];
     let err = store.record_batch(batch.map(Record::from)).unwrap_err();
     assert_eq!(err.kind(), ErrorKind::Io);
-    // What had gone out by then may be there.
+    // Lines that were written out by then may be there.
     let store = in_memory(&memory, Durability::Process);
     let known = all_lines(&store).len() as u64;
     assert_eq!(store.record(turn(6, "six", today)).unwrap().seq, known + 1);
@@ -542,9 +542,9 @@ fn a_look_that_fails_within_a_batch_fails_the_batch() {
     assert_eq!((found.repeats, found.gaps), (vec![], vec![]));
 }
 
-/// Bug: a look at all segments that had read them, and then failed to read `HEAD`, forgot the
-/// lines but not that it had read them: they were gone from every list until the store was
-/// opened again, and their sequence numbers were given out a second time.
+/// Bug: a check of all segments that read them and then failed to read `HEAD` dropped the lines,
+/// but not the note that it had read them. They were missing from every list until the store was
+/// reopened, and their sequence numbers were assigned a second time.
 #[test]
 fn a_look_that_fails_is_made_again() {
     let memory = Memory::new();
@@ -557,7 +557,7 @@ fn a_look_that_fails_is_made_again() {
     for id in 1..=3 {
         other.record(turn(id, "one", DAY_1)).unwrap();
     }
-    // The first read of HEAD is let through, the one after the look is not.
+    // The first read of HEAD succeeds; the one after the check fails.
     let reads = AtomicUsize::new(0);
     spy.hook(move |operation, path| match (operation, path) {
         ("read_at", "HEAD") if reads.fetch_add(1, Ordering::Relaxed) == 1 => {
@@ -572,8 +572,8 @@ fn a_look_that_fails_is_made_again() {
     assert!(verify(&memory).unwrap().is_clean());
 }
 
-/// Bug: who appended at `Disk` level to a segment that another process had made, and not yet
-/// synced, acknowledged without syncing the directories that name it.
+/// Bug: an append at level `Disk` to a segment that another process had created, and not yet
+/// synced, was acknowledged without syncing the directories that contain it.
 #[test]
 fn a_segment_of_another_process_survives_the_power_cut_once_it_was_acknowledged_in() {
     let memory = Memory::new();
@@ -594,7 +594,7 @@ fn a_segment_of_another_process_survives_the_power_cut_once_it_was_acknowledged_
     assert!(store.get_tool_call(call.request_id, "a").unwrap().is_some());
 }
 
-/// The same for a segment whose making failed halfway.
+/// The same for a segment whose creation failed halfway.
 #[test]
 fn a_segment_that_was_made_at_the_second_try_survives_the_power_cut() {
     let memory = Memory::new();
@@ -616,7 +616,7 @@ fn a_segment_that_was_made_at_the_second_try_survives_the_power_cut() {
         store.record(turn(1, "one", DAY_1)).unwrap_err().kind(),
         ErrorKind::Io
     );
-    // Bug: the segment that was not made could not be read, so nothing could.
+    // Bug: the segment whose creation had failed could not be read, so all reads failed.
     assert_eq!(store.last_lines(1).unwrap(), []);
     store.record(turn(1, "one", DAY_1)).unwrap();
     let cut = memory.after_power_cut(|_| 0);
@@ -668,7 +668,7 @@ fn a_writer_that_died_before_it_told_is_noticed_by_the_next() {
     next.record(turn(1, "one", DAY_1)).unwrap();
     dying.record(turn(2, "two", DAY_1)).unwrap();
     next.record(turn(3, "three", DAY_1)).unwrap();
-    // Its line is in a segment that the next writer has no reason to look at.
+    // Its line is in a segment that the next writer has no reason to check.
     let is_appended = Arc::new(AtomicBool::new(false));
     spy.hook(move |operation, _| match operation {
         "append" => {
@@ -685,7 +685,7 @@ fn a_writer_that_died_before_it_told_is_noticed_by_the_next() {
     assert!(verify(&memory).unwrap().is_clean());
 }
 
-/// A store with three turns, a handle on it, and `HEAD` as it was after the first turn.
+/// A store with three turns, a handle on it, and `HEAD` as of the first turn.
 fn with_an_old_head() -> (Memory, Spy, Store, Vec<u8>) {
     let memory = Memory::new();
     let spy = Spy::new(memory.clone());
@@ -701,7 +701,7 @@ fn with_an_old_head() -> (Memory, Spy, Store, Vec<u8>) {
     (memory, spy, store, old)
 }
 
-/// Someone puts the old `HEAD` back, and another process counts from there as far as it had come.
+/// The old `HEAD` is restored, and another process commits until its count is as high as before.
 fn counted_again(memory: &Memory, old: Vec<u8>) -> Store {
     let _ = memory.remove_file("HEAD");
     memory.put_bytes("HEAD", old);
@@ -713,8 +713,8 @@ fn counted_again(memory: &Memory, old: Vec<u8>) -> Store {
     other
 }
 
-/// Bug: a writer that had failed to look at `HEAD` did not notice that it was another file by the
-/// next time, believed its count, and gave out numbers that were taken.
+/// Bug: a writer that had failed to read `HEAD` did not notice afterwards that the file had been
+/// replaced, trusted its count, and assigned sequence numbers that were in use.
 #[test]
 fn a_writer_that_failed_notices_that_head_was_replaced() {
     let (memory, spy, store, old) = with_an_old_head();
@@ -730,7 +730,7 @@ fn a_writer_that_failed_notices_that_head_was_replaced() {
     assert_eq!(verify(&memory).unwrap().repeats, []);
 }
 
-/// Bug: the same for a reader that had looked while there was no `HEAD` at all.
+/// Bug: the same for a reader whose last check had found no `HEAD`.
 #[test]
 fn a_reader_that_saw_no_head_notices_another_one() {
     let (memory, _, store, old) = with_an_old_head();

@@ -1,5 +1,5 @@
-//! The files, as those read them who have never heard of this crate: every line is one JSON
-//! object in one form, in the file where one would look for it, and jq reads them all.
+//! The files as read by programs that do not know this crate: every line is one JSON object in one
+//! form, in the expected file, and jq reads them all.
 
 #![allow(clippy::unwrap_used)]
 
@@ -126,7 +126,7 @@ fn every_line_is_one_json_object_with_its_envelope_first_and_its_checksum_last()
     assert_eq!(lines, 8 * 6);
     let manifest = fs::read_to_string(path.join("decklog.json")).unwrap();
     serde_json::from_str::<serde_json::Value>(&manifest).unwrap();
-    // HEAD: its magic, the commits, the last line, no holder; 8 words and 64 places of 3 words.
+    // HEAD: its magic, the commit count, the last line, no holder; 8 words and 64 slots of 3 words.
     let head = fs::read(path.join("HEAD")).unwrap();
     let word = |place: usize| u64::from_le_bytes(head[place * 8..][..8].try_into().unwrap());
     assert_eq!(&head[..8], b"DLHEAD01");
@@ -165,7 +165,7 @@ fn jq_reads_every_file() {
         .collect();
     seqs.sort_unstable();
     assert_eq!(seqs, (1..=48).collect::<Vec<_>>());
-    // A payload that is an object is one to jq as well.
+    // jq reads a payload object as an object too.
     let read = jq(
         "select(.op == \"requested\") | .arguments_json | objects | .a?",
         &files,
@@ -230,7 +230,7 @@ fn a_full_segment_is_followed_by_the_next() {
             .collect();
         store.record_batch(batch).unwrap();
     }
-    // A line past the limit has a segment for itself.
+    // A line above the size limit gets its own segment.
     open().record(turn(99, &"x".repeat(2_000), DAY_1)).unwrap();
     open().record(turn(100, "", DAY_1)).unwrap();
     let found = names(&path);
@@ -250,7 +250,7 @@ fn a_full_segment_is_followed_by_the_next() {
         1,
         "{lens:?}"
     );
-    // None was left before it was full.
+    // Each segment was full before the next one started.
     for pair in lens.windows(2) {
         assert!(
             pair[0] + pair[1] > LIMIT || pair == &lens[lens.len() - 2..],
@@ -272,8 +272,7 @@ impl ListAll for Store {
     }
 }
 
-/// The very bytes, written down by hand from the design; the checksums are Python's
-/// `zlib.crc32`.
+/// The exact bytes, written by hand from the design. The checksums are from Python's `zlib.crc32`.
 #[test]
 fn one_line_of_each_op_as_it_stands_in_the_file() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
-//! Who follows a log misses nothing, gets nothing twice and all in order: also where the system's
-//! notices of changes are lost or not to be had, and where other hands move the files around.
+//! A follower of a log gets every line, once and in order: also if the system's change
+//! notifications are lost or unavailable, and if files are moved manually.
 //!
-//! `DECKLOG_FOLLOW_EVENTS` sets how many records are written while a follower is stopped, by
-//! default a few more than the system keeps notices of.
+//! `DECKLOG_FOLLOW_EVENTS` sets the number of records written while a follower is stopped; by
+//! default slightly more than the system's queue of notifications holds.
 
 #![allow(clippy::cast_possible_wrap, clippy::cast_precision_loss)]
 
@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use super::support::{DAY_1, DAY_1_NAME, DAY_MS, Kid, Spy, count, renumbered, still, turn};
 
-/// Long enough for the slowest machine; nothing waits for it when all is well.
+/// Enough for the slowest machine. It only elapses if a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 const TURNS: &str = "2025-12-27/conversation_turns.0001.jsonl";
 
@@ -37,7 +37,7 @@ fn record(store: &Store, id: u128) -> u64 {
         .seq
 }
 
-/// `decklog tail -f`, and what it prints, line by line.
+/// `decklog tail -f`, and its output line by line.
 struct Tail {
     kid: Kid,
     lines: Receiver<String>,
@@ -71,7 +71,7 @@ impl Tail {
     }
 }
 
-/// The next lines of a follower until the one with this number, which all come in order.
+/// The next lines of a follower up to this number, all in order.
 fn upto(follow: &mut Follow, last: u64) -> Vec<u64> {
     let started = Instant::now();
     let mut seqs = Vec::new();
@@ -86,7 +86,7 @@ fn upto(follow: &mut Follow, last: u64) -> Vec<u64> {
     seqs
 }
 
-/// No lines come any more.
+/// No further lines arrive.
 fn assert_quiet(follow: &mut Follow) {
     let lines = follow.next_lines(Duration::from_millis(20)).unwrap();
     assert!(lines.is_empty(), "{lines:?}");
@@ -101,7 +101,7 @@ fn a_follower_that_was_stopped_while_the_queue_of_notices_overflowed_misses_noth
     assert!(events > kept, "so many are kept: {kept}");
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    // What a hand will put there: a whole day, which HEAD does not know.
+    // A whole day to be copied in manually, which HEAD does not know.
     let other = open(&dir.path().join("other"));
     record(&other, 1);
     let line = fs::read_to_string(other.path().join(TURNS)).unwrap();
@@ -116,7 +116,7 @@ fn a_follower_that_was_stopped_while_the_queue_of_notices_overflowed_misses_noth
     tail.kid.signal("STOP");
     let mut last = 2;
     for id in 2..2 + events / 2 {
-        // Notices of the same file that follow on each other would be one.
+        // Consecutive notifications for the same file would be merged.
         for record in [
             Record::from(turn(id.into(), "", other_day)),
             Record::from(Event::new(None, "a.b")),
@@ -138,7 +138,7 @@ fn a_follower_that_was_stopped_while_the_queue_of_notices_overflowed_misses_noth
     for expected in 3..=last {
         assert_eq!(tail.next_seq(), expected);
     }
-    // And goes on with what comes.
+    // It continues with new lines.
     assert_eq!(record(&open(&path), 1 << 40), last + 1);
     assert_eq!(tail.next_seq(), last + 1);
     assert!(tail.lines.try_recv().is_err());
@@ -151,7 +151,7 @@ fn a_follower_for_which_the_system_has_no_notices_looks_by_itself() {
     let path = dir.path().join("log");
     let store = open(&path);
     record(&store, 1);
-    // In a namespace of its own, the limit is no one else's.
+    // In a separate user namespace, so that the limit affects no other process.
     let none = "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$@\"";
     let unshare = || {
         let mut command = Command::new("unshare");
@@ -176,7 +176,7 @@ fn a_follower_for_which_the_system_has_no_notices_looks_by_itself() {
     let next_day = turn(5, "", DAY_1 + DAY_MS);
     store.record(next_day).unwrap();
     assert_eq!(tail.next_seq(), 5);
-    // A hand's line, of which HEAD says nothing.
+    // A line added manually, which HEAD does not know.
     let text = fs::read_to_string(path.join(TURNS)).unwrap();
     let line = text.lines().next().unwrap();
     let name = path.join("2025-12-27/conversation_turns.0002.jsonl");
@@ -184,7 +184,7 @@ fn a_follower_for_which_the_system_has_no_notices_looks_by_itself() {
     assert_eq!(tail.next_seq(), 6);
 }
 
-/// How many files and directories a process has watched.
+/// Number of files and directories that a process watches.
 #[cfg(target_os = "linux")]
 fn watches_of(pid: u32) -> usize {
     let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
@@ -196,7 +196,7 @@ fn watches_of(pid: u32) -> usize {
     texts.map(count).sum()
 }
 
-/// Bug: all that a link in the store's directory led to was watched, be it a whole disk.
+/// Bug: everything behind a link in the store's directory was watched, even a whole disk.
 #[cfg(target_os = "linux")]
 #[test]
 fn only_the_store_s_own_directories_are_watched() {
@@ -229,7 +229,7 @@ fn the_store_is_moved_away_and_back() {
     fs::rename(&path, &away).unwrap();
     let started = Instant::now();
     let err = loop {
-        // What was known a moment ago may still be handed out.
+        // Lines read before may still be returned.
         match follow.next_lines(Duration::from_millis(100)) {
             Ok(lines) => assert!(lines.is_empty() || lines[0].seq == 2),
             Err(e) => break e,
@@ -245,7 +245,7 @@ fn the_store_is_moved_away_and_back() {
     let seqs = upto(&mut follow, 3);
     assert!(seqs == [2, 3] || seqs == [3], "{seqs:?}");
     assert_quiet(&mut follow);
-    // Another directory under the name is followed as well.
+    // A new directory under the same name is followed too.
     fs::rename(&path, &away).unwrap();
     let store = open(&path);
     record(&store, 1);
@@ -257,8 +257,8 @@ fn the_store_is_moved_away_and_back() {
     assert!(seqs.is_sorted(), "{seqs:?}");
 }
 
-/// Bugs: where a segment was cut short, what was appended to it next was never handed out; what
-/// was read before an error was lost with it.
+/// Bugs: after a segment was truncated, the next line appended to it was never returned. Lines read
+/// before an error were lost with it.
 #[test]
 fn segments_are_cut_moved_replaced_and_copied_in() {
     let dir = tempfile::tempdir().unwrap();
@@ -273,7 +273,7 @@ fn segments_are_cut_moved_replaced_and_copied_in() {
     let segment = path.join(TURNS);
     let line = fs::read_to_string(&segment).unwrap();
     let line = line.lines().next().unwrap().to_owned();
-    // As logrotate's copytruncate does, and what comes next is as long.
+    // As logrotate's copytruncate does. The new lines are as long as the old ones.
     for id in 4..=6 {
         fs::File::options()
             .write(true)
@@ -296,7 +296,7 @@ fn segments_are_cut_moved_replaced_and_copied_in() {
     fs::rename(path.join("new"), &segment).unwrap();
     record(&store, 7);
     assert_eq!(upto(&mut follow, 7), [7]);
-    // Moved away, seen to be, and moved back.
+    // Moved away, noticed, and moved back.
     fs::rename(path.join(DAY_1_NAME), path.join("away")).unwrap();
     reader.refresh().unwrap();
     assert_quiet(&mut follow);
@@ -305,12 +305,12 @@ fn segments_are_cut_moved_replaced_and_copied_in() {
     assert_quiet(&mut follow);
     record(&store, 8);
     assert_eq!(upto(&mut follow, 8), [8]);
-    // A day that comes from elsewhere, of which nothing but its files tells.
+    // A day copied in from elsewhere, which only its files reveal.
     fs::create_dir(path.join("2025-12-20")).unwrap();
     let copied = path.join("2025-12-20/conversation_turns.0001.jsonl");
     fs::write(copied, renumbered(&line, 9)).unwrap();
     assert_eq!(upto(&mut follow, 9), [9]);
-    // All is taken away; the log begins again.
+    // Everything is removed; the log starts again.
     drop(store);
     for day in [DAY_1_NAME, "2025-12-20"] {
         fs::remove_dir_all(path.join(day)).unwrap();
@@ -321,8 +321,8 @@ fn segments_are_cut_moved_replaced_and_copied_in() {
     assert_eq!(upto(&mut follow, first), [first]);
 }
 
-/// Bug: a look at the files while a batch was written to several of them saw a later line and not
-/// an earlier one, which then was never handed out.
+/// Bug: a check of the files during a batch that spans several of them saw a later line but not an
+/// earlier one, which was then never returned.
 #[test]
 fn a_look_in_the_middle_of_a_batch_leaves_no_line_out() {
     let dir = tempfile::tempdir().unwrap();
@@ -339,8 +339,8 @@ fn a_look_in_the_middle_of_a_batch_leaves_no_line_out() {
         options.open(&path).unwrap()
     });
     let mut follow = reader.follow(3).unwrap();
-    // 1: the batch is about to be written. 2: someone looks, and has seen the first file. 3: two
-    // of its three lines are written. 4: the look is over.
+    // 1: the batch is about to be written. 2: a check has started, and has read the first file. 3:
+    // two of the three lines are written. 4: the check is finished.
     let phase = Arc::new(AtomicUsize::new(0));
     let reach = |to: usize| {
         let phase = Arc::clone(&phase);
@@ -441,7 +441,7 @@ fn batches_over_many_files_come_in_order() {
     });
 }
 
-/// Bug: lines that were read before the look at a new day's directory failed were never handed out.
+/// Bug: lines read before a failed check of a new day's directory were never returned.
 #[test]
 fn a_failure_after_lines_were_read_loses_none_of_them() {
     let dir = tempfile::tempdir().unwrap();
@@ -456,10 +456,10 @@ fn a_failure_after_lines_were_read_loses_none_of_them() {
     spy.hook(move |operation, path| {
         if operation == "read_at" && path.starts_with("2025-12-28") {
             has_read.store(true, Ordering::SeqCst);
-            // Longer than HEAD is not looked for again.
+            // Longer than the interval between checks of HEAD.
             std::thread::sleep(Duration::from_millis(2));
         }
-        // The first look at the file's name is before its lines are read.
+        // The first check of HEAD's name is before its lines are read.
         let is_after = has_read.load(Ordering::SeqCst) && path == "HEAD";
         if is_after {
             Err(std::io::Error::from_raw_os_error(5))
@@ -472,8 +472,8 @@ fn a_failure_after_lines_were_read_loses_none_of_them() {
     assert_eq!(upto(&mut follow, 2), [2]);
 }
 
-/// Bug: a segment to which someone added what is no line stood among those that grew last, and
-/// the last lines were not looked for behind it.
+/// Bug: a segment to which invalid bytes were added was taken for the latest one, and the last
+/// lines in other segments were not found.
 #[test]
 fn the_last_lines_are_found_whatever_was_added_to_other_files() {
     let dir = tempfile::tempdir().unwrap();
@@ -497,8 +497,8 @@ fn the_last_lines_are_found_whatever_was_added_to_other_files() {
     assert_eq!(seqs, [16, 17, 18, 19, 20]);
 }
 
-/// Bug: while the segment with the last lines could not be read, they seemed to be gone, and were
-/// handed out again when they were back.
+/// Bug: while the segment with the last lines was unreadable, they seemed to be removed, and were
+/// returned again afterwards.
 #[test]
 fn a_segment_that_cannot_be_read_for_a_while_is_not_handed_out_again() {
     let dir = tempfile::tempdir().unwrap();
@@ -534,8 +534,8 @@ fn a_segment_that_cannot_be_read_for_a_while_is_not_handed_out_again() {
     assert_eq!(upto(&mut follow, 5), [5]);
 }
 
-/// Bugs: a look while a batch was written left out lines that it had read, if what it read last of
-/// their file was the start of a line only; or everything was read anew after it.
+/// Bugs: a check during a batch skipped lines that it had read if the last bytes it read of their
+/// file were only the start of a line. Or everything was read again after it.
 #[test]
 fn a_look_that_is_bounded_leaves_nothing_out_and_nothing_is_read_again_after_it() {
     for has_more in [false, true] {
@@ -553,12 +553,12 @@ fn a_look_that_is_bounded_leaves_nothing_out_and_nothing_is_read_again_after_it(
             let options = still().storage(Arc::new(spy.clone()));
             options.open(&path).unwrap()
         });
-        // Read at each look, after the file of the first day.
+        // Read at each check, after the file of the first day.
         let torn = path.join("2025-12-28/conversation_turns.0001.jsonl");
         let mut file = fs::OpenOptions::new().append(true).open(torn).unwrap();
         std::io::Write::write_all(&mut file, b"{").unwrap();
         store.record(turn(3, "", DAY_1)).unwrap();
-        // How many pieces of the batch may be written, and how many are about to be.
+        // Number of writes of the batch that are allowed, and that have started.
         let (allowed, begun) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let wait = |what: &AtomicUsize, to: usize| {
             let started = Instant::now();
@@ -594,7 +594,7 @@ fn a_look_that_is_bounded_leaves_nothing_out_and_nothing_is_read_again_after_it(
             }
             if operation == "open" && path.starts_with("2025-12-28") {
                 let nth = opened.fetch_add(1, Ordering::SeqCst) + 1;
-                // The first file was read in this look.
+                // The first file was read in this check.
                 if looks.load(Ordering::SeqCst) == 3 && nth == 2 {
                     may.store(usize::MAX, Ordering::SeqCst);
                     wait(&over, 1);

@@ -1,8 +1,8 @@
-//! Another program reads and writes stores: one in Python, made from data-layout.md alone, which
-//! shares no faults with this crate. What it finds is what decklog finds, and what it writes is
-//! read as decklog's own.
+//! Another program reads and writes stores: a Python program made from data-layout.md alone, which
+//! shares no bugs with this crate. It finds what decklog finds, and its writes are read like
+//! decklog's own.
 //!
-//! `DECKLOG_FOREIGN` sets how often, `DECKLOG_SEED` repeats the choices of a run.
+//! `DECKLOG_FOREIGN` sets the number of rounds, `DECKLOG_SEED` repeats the choices of a run.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,8 +19,8 @@ fn said(output: &Output) -> String {
     streams.map(|bytes| String::from_utf8_lossy(bytes)).concat()
 }
 
-/// Runs one of the two scripts; `false` where there is no Python, which is let pass on a machine of
-/// one's own.
+/// Runs one of the two scripts; `false` if Python is not installed, which is allowed on a
+/// developer's machine.
 fn python(script: &str, args: &[&str]) -> bool {
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/foreign");
     let mut command = Command::new("python3");
@@ -61,7 +61,7 @@ fn does(store: &str, args: &[&str]) {
     assert!(output.status.success(), "{args:?}: {}", said(&output));
 }
 
-/// A store with what was imported, that keeps everything.
+/// A store with imported sessions, without retention.
 fn store_in(dir: &Path, name: &str) -> String {
     let store = dir.join(name).to_str().unwrap().to_owned();
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
@@ -100,12 +100,13 @@ fn what_a_writer_made_from_the_document_alone_writes_is_read() {
     let dir = tempfile::tempdir().unwrap();
     for how in ["keep", "remove"] {
         let store = store_in(dir.path(), how);
-        // Nobody has it open.
+        // No process has it open.
         if !writes("write", &store, &mut rng, &["5", how]) {
             return;
         }
         does(&store, &["verify", "--deep"]);
-        // A process that writes has it open, and is told of each line before the next is written.
+        // A writing process has it open, and gets each acknowledgement before the next line is
+        // written.
         let mut command = Command::new(DECKLOG);
         command.args(["--store", &store, "record", "--ack"]);
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
@@ -138,7 +139,7 @@ fn both_find_the_same_damage() {
         }
         writes("spoil", &store, &mut rng, &[]);
         assert!(agrees(&store));
-        // What is damaged is sealed as it is, and told of as before.
+        // Damage is sealed as it is, and still reported.
         does(&store, &["seal"]);
         assert!(agrees(&store));
         writes("tamper", &store, &mut rng, &[]);

@@ -1,10 +1,10 @@
-//! The disk is full: by its blocks, by its inodes, by a limit on how long a file may get. The error
-//! says where and what to do, all that was acknowledged stays readable, no process dies of it, and
-//! once there is room again a store that is opened anew goes on.
+//! A full disk: no free blocks, no free inodes, or a limit on the size of files. The error names
+//! the path and what to do, all acknowledged records stay readable, no process dies, and once there
+//! is space again a reopened store works.
 //!
-//! `DECKLOG_FULL_STEP` says how far apart the limits of a file's length are: 1 is every byte. If
-//! `DECKLOG_FULL_DISKS` is set, the tests on small disks must run: they need `unshare`, and those
-//! on ext4 also root, loop devices and `mkfs.ext4`.
+//! `DECKLOG_FULL_STEP` sets the distance between the tested limits on file sizes; 1 tests every
+//! byte. If `DECKLOG_FULL_DISKS` is set, the tests on small disks must run: they need `unshare`,
+//! and those on ext4 also need root, loop devices and `mkfs.ext4`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -27,8 +27,8 @@ const ENV_STORY: &str = "DECKLOG_FULL_STORY";
 const SIGXFSZ: i32 = 25;
 
 const FEW_INODES: &str = "tmpfs with few inodes";
-/// A shell that mounts a small disk where no other process sees it, and runs the rest on it. It is
-/// gone with the process.
+/// Shell commands that mount a small disk in a private mount namespace and run the rest on it. It
+/// disappears with the process.
 const DISKS: [(&str, &str); 4] = [
     (
         "tmpfs",
@@ -48,10 +48,10 @@ const DISKS: [(&str, &str); 4] = [
     ),
 ];
 
-/// Tells a story, which is run by the test of its name, on every small disk that can be had.
+/// Runs the test with this name on every available small disk.
 fn on_small_disks(story: &str) {
     for (name, shell) in DISKS {
-        // Where names run out before the room does, or never do.
+        // Skip disks where inodes run out before space, or never do.
         if matches!(
             (story, name),
             ("new day", "tmpfs")
@@ -110,7 +110,7 @@ fn is_root() -> bool {
     id.is_ok_and(|output| output.stdout == b"0\n")
 }
 
-/// Does nothing, unless one of the tests below started it.
+/// Does nothing unless one of the tests below started it.
 #[test]
 fn process_on_a_small_disk() {
     let (Ok(dir), Ok(story)) = (std::env::var(ENV_DIR), std::env::var(ENV_STORY)) else {
@@ -141,7 +141,7 @@ impl SmallDisk {
         self.root.join("log")
     }
 
-    /// Takes all room but so many bytes, or a little less.
+    /// Fills the disk up to this many free bytes, or a little fewer.
     fn fill(&self, but: usize) {
         let path = self.root.join("filler");
         let mut filler = File::options()
@@ -152,7 +152,7 @@ impl SmallDisk {
         for size in [64 << 10, 4 << 10, 512, 1] {
             while filler.write_all(&vec![b'x'; size]).is_ok() {}
         }
-        // What was promised may turn out not to be there.
+        // Delayed allocation may turn out to have no space.
         let _ = filler.sync_all();
         if but > 0 {
             let len = filler.metadata().unwrap().len();
@@ -161,7 +161,7 @@ impl SmallDisk {
         }
     }
 
-    /// Takes all names.
+    /// Uses all inodes.
     fn fill_inodes(&self) {
         let dir = self.root.join("names");
         fs::create_dir(&dir).unwrap();
@@ -178,7 +178,7 @@ impl SmallDisk {
         let _ = fs::remove_dir_all(self.root.join("names"));
     }
 
-    /// Files that are no one's.
+    /// Files that belong to nothing.
     fn leftovers(&self) -> Vec<PathBuf> {
         let mut dirs = vec![self.log()];
         let mut found = Vec::new();
@@ -206,7 +206,7 @@ fn text(id: u128) -> String {
     "x".repeat(200 + (id * 37 % 900) as usize)
 }
 
-/// What a store must say of what it acknowledged.
+/// The expected state of acknowledged records.
 fn check(store: &Store, acked: &[(u64, Record)]) {
     let lines = all_lines(store);
     let mut seen = BTreeSet::new();
@@ -218,7 +218,7 @@ fn check(store: &Store, acked: &[(u64, Record)]) {
     }
 }
 
-/// That an error says that the disk is full, where, and what to do.
+/// Checks that an error says that the disk is full, where, and what to do.
 fn check_full(e: &decklog::Error) {
     let text = e.to_string();
     assert_eq!(e.kind(), ErrorKind::Io, "{text}");
@@ -229,7 +229,7 @@ fn check_full(e: &decklog::Error) {
     assert!(text.contains("make room"), "{text}");
 }
 
-/// Writes until there is no more room; what was acknowledged.
+/// Writes until there is no more space; returns the acknowledged records.
 fn write_until_full(store: &Store, from: u128) -> Vec<(u64, Record)> {
     let mut acked = Vec::new();
     for id in from.. {
@@ -260,7 +260,7 @@ fn writes_until_it_is_full(disk: &SmallDisk) {
         assert!(!acked.is_empty());
         disk.fill(0);
 
-        // This handle writes no more, and reads. So does any other.
+        // This handle writes no more, but reads. So do all others.
         let late = turn(5_000_000, "late", DAY_1);
         for _ in 0..3 {
             let e = store.record(late.clone()).unwrap_err();
@@ -276,18 +276,18 @@ fn writes_until_it_is_full(disk: &SmallDisk) {
         let is_torn = |class| matches!(class, DamageClass::Torn | DamageClass::Damaged);
         let damage = verify(&Disk::new(&path)).unwrap().damage;
         assert!(damage.iter().all(|one| is_torn(one.class)), "{damage:?}");
-        // Nor is a sidecar left behind that was begun.
+        // No incomplete sidecar is left behind either.
         drop((store, reader));
         assert!(disk.leftovers().is_empty(), "{:?}", disk.leftovers());
 
         let store = options().open(&path).unwrap();
         check(&store, &acked);
         disk.empty();
-        // What was not acknowledged may be there all the same.
+        // Unacknowledged records may be there too.
         let known = all_lines(&store).len() as u64;
         let ack = match store.record(late.clone()) {
             Ok(ack) => ack,
-            // It had a try when there was no room yet.
+            // It must not fail, although the store was opened while the disk was full.
             Err(e) => panic!("{e}"),
         };
         let expected = if round == 0 { known + 1 } else { ack.seq };
@@ -302,7 +302,7 @@ fn writes_until_it_is_full(disk: &SmallDisk) {
     assert!(found.damage.iter().all(|one| is_torn(one.class)));
 }
 
-/// A `HEAD` that someone made longer, or a copy left holes in, is memory that there is no room for.
+/// A `HEAD` that was extended or copied with holes maps blocks that the disk has no space for.
 fn opens_while_it_is_full(disk: &SmallDisk) {
     let path = disk.log();
     let store = small().open(&path).unwrap();
@@ -316,7 +316,7 @@ fn opens_while_it_is_full(disk: &SmallDisk) {
     // A new store.
     let new = disk.root.join("new");
     match Store::open(&new) {
-        // An empty file's inode may have room.
+        // A small file may fit into its inode.
         Err(e) => check_full(&e),
         Ok(other) => match other.record(turn(1, &text(1), DAY_1)) {
             Err(e) => check_full(&e),
@@ -341,11 +341,11 @@ fn opens_while_it_is_full(disk: &SmallDisk) {
         match harm {
             "deleted" => fs::remove_file(&head).unwrap(),
             "empty" | "holes" | "tail of holes" => {
-                // As another file, for the old one is in use.
+                // As a new file, since the old one is in use.
                 fs::remove_file(&head).unwrap();
                 let mut file = File::create(&head).unwrap();
                 if harm == "tail of holes" {
-                    // There may be no room for so much.
+                    // There may be too little space for all of it.
                     let _ = file.write_all(&good[..1000]);
                 }
                 if harm != "empty" {
@@ -366,7 +366,7 @@ fn opens_while_it_is_full(disk: &SmallDisk) {
             check(store, &acked);
             store.refresh().unwrap();
             let id = 1_000 + number as u128;
-            // It is small, and there may be room in a block that was begun.
+            // The file is small, and may fit into a partly used block.
             for content in ["", &"y".repeat(30_000)] {
                 let one = turn(id, content, DAY_1);
                 match store.record(one.clone()) {
@@ -416,7 +416,7 @@ fn captures_until_it_is_full(disk: &SmallDisk) {
     for (number, record) in all.iter().enumerate() {
         capture.record(record.clone()).unwrap();
         if number % 10 == 0 {
-            // Batch by batch, so that some come through.
+            // Batch by batch, so that some succeed.
             let _ = capture.flush();
         }
     }
@@ -441,7 +441,7 @@ fn captures_until_it_is_full(disk: &SmallDisk) {
         let is_lost = lost.contains(record);
         assert!(there(&store, record) == 1 || is_lost, "{record:?}");
     }
-    // What was named is all that has to be handed over again.
+    // The reported records are all that must be recorded again.
     for record in lost {
         store.record(record).unwrap();
     }
@@ -472,7 +472,7 @@ fn imports_until_it_is_full(disk: &SmallDisk) {
     let report = import(&store).unwrap();
     assert_eq!(report.broken, []);
     assert_eq!(import(&store).unwrap().added, 0);
-    // As many as come into a store with room, and as they come there.
+    // The same records in the same order as in a store with space.
     let whole = small().open(disk.root.join("whole")).unwrap();
     import(&whole).unwrap();
     let said = |store: &Store| -> BTreeSet<String> {
@@ -516,7 +516,7 @@ fn mends_while_it_is_full(disk: &SmallDisk) {
     assert_eq!(store.repair().unwrap().len(), 1);
     check(&store, &acked);
     assert!(verify(&Disk::new(&path)).unwrap().is_clean());
-    // Failed tries left no copies.
+    // Failed attempts left no copies.
     assert_eq!(fs::read_dir(path.join("quarantine")).unwrap().count(), 1);
 }
 
@@ -527,7 +527,7 @@ fn a_new_day_on_a_disk_without_inodes(disk: &SmallDisk) {
     disk.fill_inodes();
     let tomorrow = turn(2, "two", DAY_1 + DAY_MS);
     check_full(&store.record(tomorrow.clone()).unwrap_err());
-    // Nothing was written, so nothing is in doubt: the days that there are go on.
+    // Nothing was written, so nothing needs recovery: existing days still accept records.
     assert_eq!(store.record(turn(3, "three", DAY_1)).unwrap().seq, 2);
     let batch = [
         turn(4, "four", DAY_1),
@@ -554,8 +554,8 @@ fn a_full_disk_is_told_read_and_gone_on_with_when_there_is_room() {
     on_small_disks("writes");
 }
 
-/// Bug: a `HEAD` with holes was mapped, and the process that stored into them on a full disk was
-/// ended by the system.
+/// Bug: a `HEAD` with holes was mapped, and the kernel killed the process that stored into a hole
+/// on a full disk.
 #[test]
 fn no_process_dies_of_a_full_disk() {
     on_small_disks("opens");
@@ -581,11 +581,10 @@ fn a_day_that_cannot_be_made_stops_no_other() {
     on_small_disks("new day");
 }
 
-/// What a process wrote under a limit, as it told: number and id.
+/// The output of a process with a limit: sequence numbers and ids.
 const ENV_LIMITED: &str = "DECKLOG_FULL_LIMITED";
 
-/// Does nothing, unless one of the tests below started it, under a limit on how long a file may
-/// get.
+/// Does nothing unless one of the tests below started it, with a limit on file sizes.
 #[test]
 fn process_under_a_limit() {
     let Ok(dir) = std::env::var(ENV_LIMITED) else {
@@ -601,7 +600,7 @@ fn process_under_a_limit() {
         assert!(e.path().is_some() || e.kind() == ErrorKind::Poisoned, "{e}");
     };
     for round in 0..2 {
-        // At the second time it knows the store, and there is a line that was not written whole.
+        // The second run finds an existing store with a torn line.
         let store = match small().open(&dir) {
             Ok(store) => store,
             Err(e) => {
@@ -621,7 +620,7 @@ fn process_under_a_limit() {
     tell("\nended\n".to_owned());
 }
 
-/// Runs the process under a limit in bytes, whose signal it ignores or dies of.
+/// Runs the process with a limit in bytes, whose signal it ignores or is killed by.
 fn run_limited(path: &Path, bytes: u64, ignores: bool) -> Output {
     let trap = if ignores { "trap '' XFSZ; " } else { "" };
     let output = Command::new("sh")
@@ -638,8 +637,8 @@ fn run_limited(path: &Path, bytes: u64, ignores: bool) -> Output {
     output.unwrap()
 }
 
-/// A limit on how long a file may get is met by every file of a store in turn, and at every byte of
-/// a line: the system takes the part of it that fits, and then says no, or ends the process.
+/// A limit on file sizes is reached in every file of a store in turn, and at every byte of a line.
+/// The system writes the part that fits, and then returns an error or kills the process.
 #[test]
 fn a_file_that_may_get_no_longer_loses_nothing() {
     let step = count("DECKLOG_FULL_STEP", 487) as usize;

@@ -1,6 +1,6 @@
-//! A store says how it is: what is damaged, what cannot be read, who has the lock, whether this
-//! handle still writes, what takes how much room; and it opens whatever its files are like, unless
-//! going on would be unsafe.
+//! The health report: damage, unreadable files, the lock's holder, whether this handle still
+//! writes, and disk usage. A store opens whatever the state of its files, unless continuing would
+//! be unsafe.
 
 #![allow(clippy::unwrap_used)]
 
@@ -40,7 +40,7 @@ fn sample(path: &Path) -> Store {
     store.record(turn(2, "two", DAY_1 + DAY_MS)).unwrap();
     store.record(call.clone()).unwrap();
     store.record(done(&call)).unwrap();
-    // A handle that wrote a moment ago may still have the lock.
+    // A handle that wrote a moment ago may still hold the lock.
     drop(store);
     Store::open(path).unwrap()
 }
@@ -140,7 +140,7 @@ fn who_has_the_lock_is_named() {
     );
     lock.unlock().unwrap();
     assert_eq!(state(), LockState::Abandoned { process: 4242 });
-    // Asking took nothing: the next writer goes on.
+    // The report took no lock and no number: the next writer succeeds.
     store.record(turn(3, "three", DAY_1)).unwrap();
     drop(store);
     let reader = Store::options().read_only(true).open(&path).unwrap();
@@ -166,14 +166,14 @@ fn a_handle_that_failed_says_why() {
     assert!(!health.is_good());
     let why = health.poisoned.unwrap();
     assert!(why.contains("append") && why.contains(TURNS_1), "{why}");
-    // It reads on, and a new handle writes.
+    // It still reads, and a new handle writes.
     assert_eq!(ids(&store), [1]);
     let store = on(&spy).open("memory").unwrap();
     store.record(turn(2, "two", DAY_1)).unwrap();
     assert!(store.health().unwrap().is_good());
 }
 
-/// The rest is read; to write without knowing all numbers and keys would be unsafe.
+/// The rest is read. Writing without knowing all numbers and keys would be unsafe.
 #[test]
 fn what_cannot_be_read_hides_nothing_else_and_is_not_written_past() {
     for fails in ["open", "read_at", "stat"] {
@@ -242,7 +242,7 @@ fn a_day_that_cannot_be_listed_is_named() {
     assert_eq!(verify(&spy).unwrap().damage[0].file, DAY_1_NAME);
 }
 
-/// A lack of descriptors, for one, is no property of the segment that met it.
+/// For example, a lack of descriptors is not a property of the segment where it occurred.
 #[test]
 fn what_ails_the_process_is_an_error_and_no_damage() {
     let memory = Memory::new();
@@ -276,12 +276,12 @@ fn a_manifest_that_is_damaged_stops_writing_only() {
 
         let err = Store::open(&path).unwrap_err();
         assert_eq!(err.kind(), ErrorKind::Damaged, "{err}");
-        // What it says to do does it.
+        // The suggested action works.
         assert!(err.to_string().contains("move it away"), "{err}");
         std::fs::rename(path.join("decklog.json"), dir.path().join("away")).unwrap();
         let store = Store::open(&path).unwrap();
         assert_eq!(store.record(turn(3, "three", DAY_1)).unwrap().seq, 5);
-        // The handle that made the file anew reports it, and no other.
+        // Only the handle that recreated the file reports it.
         assert_eq!(store.damage().unwrap()[0].file, "decklog.json");
         assert!(Store::open(&path).unwrap().health().unwrap().is_good());
     }
@@ -295,7 +295,7 @@ fn a_manifest_that_is_damaged_stops_writing_only() {
     }
 }
 
-/// Another machine's locks are not seen there.
+/// Locks of another machine are not visible there.
 #[test]
 fn a_network_file_system_is_written_only_if_told_to() {
     let spy = Spy::new(Memory::new());
@@ -348,7 +348,7 @@ fn a_look_at_health_that_fails_says_so() {
     assert_eq!(store.health().unwrap().last_seq, 1);
 }
 
-/// Puts another file in the place of a sealed one.
+/// Replaces a sealed file.
 fn replace(path: &Path, bytes: &[u8]) {
     std::fs::remove_file(path).unwrap();
     std::fs::write(path, bytes).unwrap();
@@ -372,7 +372,7 @@ fn a_sealed_segment_that_was_taken_away_or_cut_is_counted() {
     }
     std::fs::rename(&elsewhere, path.join(TURNS_1)).unwrap();
     assert!(store.health().unwrap().is_good());
-    // One whose last lines were cut off, which leaves good lines only.
+    // A segment without its last lines, which leaves only valid lines.
     let calls = path.join("2025-12-27/tool_calls.0001.jsonl");
     let whole = std::fs::read(&calls).unwrap();
     let line = whole.iter().position(|byte| *byte == b'\n').unwrap();
@@ -391,7 +391,7 @@ fn a_sealed_segment_that_was_taken_away_or_cut_is_counted() {
     }
     replace(&calls, &whole);
     assert!(store.health().unwrap().is_good());
-    // And seals that are not as they were.
+    // And changed seals.
     edit(&path, "2025-12-27/seals.jsonl", |bytes| bytes[20] ^= 1);
     let anew = Store::options().read_only(true).open(&path).unwrap();
     let damage = anew.health().unwrap().damage;

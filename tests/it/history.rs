@@ -1,7 +1,7 @@
-//! The history of chats: its last entries, in the order of their ids, in time that depends on
-//! how many are asked for alone.
+//! Chat history: the last entries, in the order of their ids, in time that depends only on their
+//! number.
 //!
-//! `DECKLOG_HISTORY_ENTRIES` sets how long the chat is whose reading is timed.
+//! `DECKLOG_HISTORY_ENTRIES` sets the length of the chat in the timing test.
 
 #![allow(clippy::cast_possible_wrap)]
 
@@ -68,7 +68,7 @@ fn chats_do_not_mix_whatever_their_ids() {
     let mut said: BTreeMap<i64, Vec<HistoryEntry>> = BTreeMap::new();
     for number in 0..300 {
         let chat_id = *rng.pick(&chats);
-        // Over days, and by no means in their order.
+        // Over several days, and not in order of time.
         let at = DAY_1 + rng.below(5) as i64 * DAY_MS;
         let mut entry = entry(chat_id, &number.to_string(), at);
         entry.role = *rng.pick(Role::ALL);
@@ -120,7 +120,7 @@ fn given_ids_decide_the_order_and_are_taken_once() {
         let ack = store.record(given(id, 1, text)).unwrap();
         assert_eq!((ack.status, ack.assigned), (AckStatus::Added, Some(id)));
     }
-    // A replay is no news.
+    // A replay changes nothing.
     let before = lines(&store);
     for (seq, (id, text)) in (1..).zip([(20, "twenty"), (5, "five"), (12, "twelve")]) {
         let ack = store.record(given(id, 1, text)).unwrap();
@@ -173,7 +173,7 @@ fn entries_come_as_json_too() {
         (read.chat_id, read.role, &*read.text),
         (-7, Role::User, "hi")
     );
-    // A line of a file is good input, and no news.
+    // A line of a file is valid input, and changes nothing.
     let line = store.last_lines(1).unwrap()[0]
         .text
         .replacen('{', r#"{"kind":"history","#, 1);
@@ -245,13 +245,13 @@ fn reading_the_end_of_a_chat_costs_what_is_read() {
     reads(1);
     let long = [reads(0), reads(1), reads(20), reads(50)];
     assert_eq!((short[0], long[0]), (0, 0));
-    // A list that takes long lets writers go on in between, and reads a little anew.
+    // A long read lets writers run in between, and reads a little again.
     for (long, short) in long.into_iter().zip(short) {
         assert!(long <= 2 * short + 2, "{long} for {short}");
     }
 }
 
-/// Prints how long the last 20 entries of a short chat and of a long one take.
+/// Prints the time to read the last 20 entries of a short and of a long chat.
 #[test]
 fn the_time_of_a_long_chat() {
     let long = count("DECKLOG_HISTORY_ENTRIES", 20_000) as usize;

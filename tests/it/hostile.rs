@@ -1,11 +1,11 @@
-//! Whatever JSON someone hands over, at whatever entry: it comes back to the byte, also after
-//! reopening, and jq reads the files; or it is refused with an error that says what is wrong, and
-//! the log is as it was. Nothing panics, also on a small stack, and memory stays bounded.
+//! Hostile JSON at every entry point: it is stored byte for byte, also after reopening, and jq can
+//! read the files, or it is refused with an error that says what is wrong, and the log is
+//! unchanged. Nothing panics, even with a small stack, and memory use is bounded.
 //!
-//! `DECKLOG_HOSTILE_MB` sets the size of the long texts, and has every text tried in every field;
-//! else each field gets every fourth. With `DECKLOG_HOSTILE_JQ` set, jq must be
-//! there; without, and without jq, the files are read by `serde_json` alone. How the program takes
-//! the same is in `cli/hostile.rs`.
+//! `DECKLOG_HOSTILE_MB` sets the size of the long texts and tries every text in every field. By
+//! default, each field gets every fourth text. With `DECKLOG_HOSTILE_JQ` set, jq is required;
+//! otherwise, without jq, only `serde_json` reads the files. `cli/hostile.rs` has the same tests
+//! for the program.
 
 #![allow(clippy::cast_possible_wrap)]
 
@@ -33,8 +33,8 @@ use uuid::Uuid;
 
 use super::support::{DAY_1, DAY_1_NAME, all_lines, count, done, failed, request, still, turn};
 
-/// So small a stack that a step for every level of nesting would not fit; frames are larger where
-/// nothing is optimised.
+/// A stack so small that recursion for every level of nesting would overflow it. Frames are larger
+/// without optimization.
 const STACK_BYTES: usize = if cfg!(debug_assertions) {
     512 << 10
 } else {
@@ -50,7 +50,7 @@ pub fn long_bytes() -> usize {
     }
 }
 
-/// All of them, or every fourth, where not all is asked for: others for each number.
+/// All texts if requested, else every fourth, starting at an offset that depends on `number`.
 pub fn some_of<T>(all: Vec<T>, number: usize) -> impl Iterator<Item = T> {
     let parts = match count("DECKLOG_HOSTILE_MB", 0) {
         0 => 4,
@@ -59,7 +59,7 @@ pub fn some_of<T>(all: Vec<T>, number: usize) -> impl Iterator<Item = T> {
     all.into_iter().skip(number % parts).step_by(parts)
 }
 
-/// Texts that are trouble for who takes them for JSON, or does not.
+/// Texts that are difficult to parse as JSON, or that look like JSON.
 pub fn texts() -> Vec<String> {
     let plain = [
         "",
@@ -181,7 +181,7 @@ pub fn texts() -> Vec<String> {
     texts
 }
 
-/// Texts that are trouble by their size.
+/// Texts that are difficult because of their size.
 pub fn long_texts() -> Vec<String> {
     let long = long_bytes();
     let keys: Vec<String> = (0..long / 16)
@@ -205,10 +205,10 @@ pub fn long_texts() -> Vec<String> {
     ]
 }
 
-/// A field that holds a text: how records are made that have it, of which the last one counts.
+/// A text field, and a function that creates records with it. The last record is the one tested.
 pub struct Field {
     pub name: &'static str,
-    /// It is a payload: JSON, or any text.
+    /// Whether it is a payload: JSON, or any text.
     pub is_payload: bool,
     make: fn(u128, &str) -> Vec<Record>,
 }
@@ -270,7 +270,7 @@ fn thoughts(id: u128, change: impl FnOnce(&mut ThoughtRecord)) -> Vec<Record> {
     vec![thought.into()]
 }
 
-/// Through more than the log has, so that no message of the day adds to it.
+/// With a higher sequence number than the log has, so that no message of the day adds to it.
 fn rollups(id: u128, change: impl FnOnce(&mut Rollup)) -> Vec<Record> {
     let mut rollup = Rollup {
         day: decklog::record::Day::of(DAY_1).unwrap(),
@@ -333,7 +333,7 @@ fn proposal(id: u128, diffs_json: &str) -> Record {
     })
 }
 
-/// Every field of every kind that holds a text.
+/// Every text field of every kind.
 pub fn fields() -> Vec<Field> {
     let name = |name, make| Field {
         name,
@@ -515,7 +515,7 @@ pub fn fields() -> Vec<Field> {
     ]
 }
 
-/// The record as the log gives it back by its key.
+/// The record as read by its key.
 fn get(store: &Store, record: &Record) -> Option<Record> {
     match record {
         Record::Turn(turn) => store.get_turn(turn.id).unwrap().map(Record::from),
@@ -573,7 +573,7 @@ fn get(store: &Store, record: &Record) -> Option<Record> {
     }
 }
 
-/// Every line is JSON for other programs, and every byte as it was written.
+/// Every line is valid JSON for other programs, and every byte is as it was written.
 pub fn check_files(path: &Path) {
     let found = verify(&Disk::new(path)).unwrap();
     assert!(found.is_clean(), "{:?} {:?}", found.damage, found.gaps);
@@ -622,7 +622,7 @@ pub fn check_files(path: &Path) {
     assert_eq!(lines, found.good_lines);
 }
 
-/// Without what the log fills in.
+/// Without the fields that the log sets.
 fn as_handed_over(record: Record) -> Record {
     match record {
         Record::Thought(mut thought) => {
@@ -639,7 +639,7 @@ fn as_handed_over(record: Record) -> Record {
     }
 }
 
-/// What was kept comes back by every way of reading.
+/// Stored records are returned by every read path.
 fn check_kept(store: &Store, kept: &[(u64, Record)]) {
     let lines = all_lines(store);
     assert_eq!(lines.len(), kept.len());
@@ -649,7 +649,7 @@ fn check_kept(store: &Store, kept: &[(u64, Record)]) {
     }
 }
 
-/// Hands a text over in every way that a field has; keeps what the log takes.
+/// Records a text in every way that a field supports; collects the accepted records.
 fn hand_over(store: &Store, field: &Field, id: u128, text: &str, kept: &mut Vec<(u64, Record)>) {
     let mut records = (field.make)(id, text);
     let last = records.pop().unwrap();
@@ -659,7 +659,7 @@ fn hand_over(store: &Store, field: &Field, id: u128, text: &str, kept: &mut Vec<
     }
     let shown: String = text.chars().take(60).collect();
     let what = format!("{} of a {} as {shown:?}", field.name, last.kind());
-    // Alone and in a batch it is the same.
+    // A record alone and in a batch gives the same result.
     let answer = if id.is_multiple_of(2) {
         store.record(last.clone())
     } else {
@@ -689,7 +689,7 @@ fn hand_over(store: &Store, field: &Field, id: u128, text: &str, kept: &mut Vec<
     }
 }
 
-/// Every text in every field: by the library, read back with and without the sidecar, replayed.
+/// Every text in every field: recorded by the library, read with and without the sidecar, replayed.
 #[test]
 fn a_text_in_any_field_comes_back_or_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -742,7 +742,7 @@ fn check_reopened(path: &Path, store: Store, kept: &[(u64, Record)]) {
         let store = options.open(path).unwrap();
         assert_eq!(store.damage().unwrap(), []);
         for (_, record) in kept {
-            // What came after stands.
+            // Later records are unaffected.
             let found = get(&store, record);
             let is_changed = matches!(
                 record,
@@ -763,7 +763,7 @@ fn check_reopened(path: &Path, store: Store, kept: &[(u64, Record)]) {
     check_kept(&store, kept);
 }
 
-/// A payload that only its bytes tell from others, and its hash: on a small stack, at any depth.
+/// Payloads that differ only in their bytes, and their hashes: with a small stack, at any depth.
 #[test]
 fn no_text_is_too_much_for_what_reads_json() {
     on_a_small_stack(|| {
@@ -797,8 +797,8 @@ fn on_a_small_stack(work: impl FnOnce() + Send) {
     });
 }
 
-/// Numbers whose nearest doubles are the same are not the same payload; nor is a text the same as
-/// one that repeats a member.
+/// Numbers with the same nearest double are different payloads. So are a text and one that repeats
+/// a member.
 #[test]
 fn payloads_that_differ_are_not_taken_for_the_same() {
     let dir = tempfile::tempdir().unwrap();
@@ -823,7 +823,7 @@ fn payloads_that_differ_are_not_taken_for_the_same() {
     }
 }
 
-/// The record's own `serde` forms: a record that was written as JSON reads as the same again.
+/// The `serde` form of a record: a record written as JSON reads back equal.
 #[test]
 fn a_record_as_json_reads_as_the_same() {
     on_a_small_stack(|| {
@@ -844,7 +844,7 @@ fn a_record_as_json_reads_as_the_same() {
                     _ => continue,
                 };
                 let Some(json) = json else {
-                    // Only what no line may hold.
+                    // Only texts that a line cannot hold.
                     assert!(field.is_payload, "{} {text:.60?}", field.name);
                     continue;
                 };
@@ -868,7 +868,7 @@ where
     )
 }
 
-/// `thoughts().create` hashes what it was given, and a chain of it verifies.
+/// `thoughts().create` hashes its input, and a chain of such thoughts verifies.
 #[test]
 fn a_thought_of_any_text_is_chained() {
     let dir = tempfile::tempdir().unwrap();
@@ -904,7 +904,7 @@ fn a_thought_of_any_text_is_chained() {
     assert_eq!(kept, contents);
 }
 
-/// What is captured is in the log as it was given, or told and counted.
+/// A captured record is in the log unchanged, or is reported and counted.
 #[test]
 fn what_is_captured_comes_back_or_is_told() {
     let dir = tempfile::tempdir().unwrap();
@@ -933,7 +933,7 @@ fn what_is_captured_comes_back_or_is_told() {
             }
         }
     }
-    // It tells of what was rejected.
+    // It reports rejected records.
     let flushed = capture.flush().unwrap_err();
     assert_eq!(flushed.kind(), ErrorKind::InvalidInput);
     let stats = capture.stats();
@@ -946,7 +946,7 @@ fn what_is_captured_comes_back_or_is_told() {
     assert!(stats.rejected + refused_at_once > 0);
     let lines = all_lines(&store);
     assert_eq!(lines.len() as u64, stats.written);
-    // In the order in which they were given, without those that were rejected.
+    // In the order in which they were submitted, without rejected ones.
     let mut given = given.into_iter();
     for (_, line) in lines {
         let line = as_handed_over(line);
@@ -958,7 +958,7 @@ fn what_is_captured_comes_back_or_is_told() {
 
 const ENV_LENGTH: &str = "DECKLOG_HOSTILE_LENGTH";
 
-/// A text that no line can hold is refused without being copied again and again.
+/// A text that no line can hold is refused without repeated copies of it.
 #[test]
 fn a_text_past_the_limit_is_refused_in_little_memory() {
     let length = long_bytes().max(LINE_BYTES_MAX + (4 << 20));
@@ -974,7 +974,7 @@ fn a_text_past_the_limit_is_refused_in_little_memory() {
     println!("{told}");
 }
 
-/// What the process has in memory now and had at the most, in bytes; what it had is forgotten.
+/// Current and peak memory of the process in bytes; resets the peak.
 fn memory_and_peak() -> Option<(usize, usize)> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let bytes = |name: &str| {
@@ -987,7 +987,7 @@ fn memory_and_peak() -> Option<(usize, usize)> {
     Some(found)
 }
 
-/// The process of the test above; does nothing by itself.
+/// The child process of the test above; does nothing otherwise.
 #[test]
 fn process_with_a_long_text() {
     let length = count(ENV_LENGTH, 0) as usize;
@@ -1025,7 +1025,7 @@ fn process_with_a_long_text() {
             }
         }
     }
-    // An error is put together from the key, which may be what is too long.
+    // An error includes the key, which may itself be the text that is too long.
     println!("{length} bytes: {most} more at the most");
     assert!(most < length * 4, "{most} bytes for {length}");
     drop(capture);

@@ -1,4 +1,4 @@
-//! Sessions of other agents come into a store, once, and are found there as they were.
+//! Sessions of other agents are imported once, and can be read unchanged.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -172,7 +172,7 @@ const SAMPLES: [&str; 3] = [
     "codex-rollout.jsonl",
 ];
 
-/// The conversations of the samples, with the tokens that their README tells.
+/// The conversations of the samples, with the tokens stated in their README.
 fn conversations() -> [(Uuid, u64, u64); 3] {
     let session = "7f2abd2d-7cfc-4447-9ddd-3ca8d14e02e9";
     [
@@ -229,7 +229,7 @@ fn conversations_have_the_tokens_of_their_sessions() {
     assert_eq!(ids, [session, agent]);
 }
 
-/// A sub-agent shares its session's thread, and has a tree of its own.
+/// A sub-agent shares its session's thread, but has its own tree.
 #[test]
 fn a_session_and_its_sub_agent_are_drawn_apart() {
     let dir = tempfile::tempdir().unwrap();
@@ -249,7 +249,7 @@ fn a_session_and_its_sub_agent_are_drawn_apart() {
     let [(session, ..), (agent, ..), _] = conversations();
     let said = prompts(session);
     assert_eq!(said.len(), 5, "{said:?}");
-    // No call of the session is known to have started it.
+    // The call of the session that started it is unknown.
     assert_eq!(said[4], format!("{agent} of {:?}", Some(session)));
     assert_eq!(said[1], "cd to myapp and run python hoge.py");
     assert_eq!(prompts(agent), ["Warmup"]);
@@ -280,7 +280,7 @@ fn messages_keep_the_usage_object_and_what_tools_returned() {
     assert!(thought.starts_with("The user wants me to:\n1. Add"));
     assert_eq!(asked.content, "");
     assert_eq!((asked.tokens_out, asked.part_of), (Some(8), None));
-    // The response goes on with words and a call, whose line tells of 428 tokens more.
+    // The response continues with text and a call, whose line reports 428 more tokens.
     let part = (&messages[2].content, messages[2].part_of);
     assert_eq!((part.1, part.0.is_empty()), (Some(asked.id), false));
     let asked = &messages[3];
@@ -322,7 +322,7 @@ fn messages_keep_the_usage_object_and_what_tools_returned() {
     );
 }
 
-/// What a store answers, but for the order of what has none.
+/// All answers of a store, without the order of unordered results.
 fn answers(store: &Store) -> Vec<String> {
     let all = usize::MAX;
     let conversations = ConversationQuery {
@@ -385,7 +385,7 @@ fn a_session_that_grows_comes_to_what_it_is_whole() {
         while !left.is_empty() {
             let at = rng.below(left.len());
             let (name, bytes, len) = &mut left[at];
-            // Of bytes, so that a line is cut as well.
+            // In bytes, so that a line may be cut too.
             *len += rng.below(bytes.len() - *len + 1).max(1);
             let path = folder.join(*name);
             std::fs::write(&path, &bytes[..*len]).unwrap();
@@ -400,7 +400,7 @@ fn a_session_that_grows_comes_to_what_it_is_whole() {
     }
 }
 
-/// The sample sessions as they are resumed, forked and repeated.
+/// The sample sessions when resumed, forked and repeated.
 fn others(folder: &Path) {
     let read = |name: &str| std::fs::read_to_string(sample(name)).unwrap();
     let session = read("claude-code-session.jsonl");
@@ -452,7 +452,7 @@ fn what_an_import_says_of_usage_is_what_the_store_says() {
         assert_eq!((usage.requests, usage.tokens_in, usage.tokens_out), told);
         let models = models.total;
         assert_eq!((models.requests, models.tokens_in, models.tokens_out), told);
-        // The samples, and what the fork has of its own.
+        // The samples, and the fork's own part.
         assert_eq!(told, (14 + 1, 126_012 + 100, 1382 + 10));
     };
     let store = Store::open(dir.path().join("at-once")).unwrap();
@@ -483,8 +483,8 @@ fn what_an_import_says_of_usage_is_what_the_store_says() {
     }
 }
 
-/// Bug: a message that could not be written, for its segment could not be made, was left out, and
-/// those after it in the batch were not: imported again, it came after them.
+/// Bug: a message that could not be written because the creation of its segment failed was left
+/// out, but the later ones of the batch were not. After another import it came after them.
 #[test]
 fn what_failed_once_is_imported_in_its_order() {
     let spy = Spy::new(Memory::new());

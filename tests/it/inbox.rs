@@ -1,5 +1,5 @@
-//! The inbox: every update is queued once, a task is held by one worker at a time, and whoever
-//! lost it cannot end it any more.
+//! The inbox: every update is queued once, a task is held by one worker at a time, and a worker
+//! that lost a task cannot end it.
 //!
 //! `DECKLOG_INBOX_STEPS` sets the steps of the model test.
 
@@ -35,7 +35,7 @@ fn record(store: &Store, json: &str) -> Result<Ack, Error> {
     store.record(Record::from_json(json)?)
 }
 
-/// Hands over JSON, and expects a refusal that wrote nothing.
+/// Records JSON, and expects an error and no write.
 fn refused(store: &Store, json: &str) -> ErrorKind {
     let before = lines(store);
     let err = record(store, json).unwrap_err();
@@ -79,7 +79,7 @@ fn an_update_is_queued_once_and_its_first_payload_stands() {
     assert_eq!(lines(&store), 1);
     let second = other.inbox().enqueue(78, None).unwrap();
     assert_eq!((second.id, second.payload), (2, None));
-    // Also while it is worked on, and once it is done, the row that is there is returned.
+    // While the task is claimed, and after it is done, the existing row is returned.
     let held = store.inbox().claim().unwrap().unwrap();
     assert_eq!(other.inbox().enqueue(77, None).unwrap(), held);
     store.inbox().done(&held).unwrap();
@@ -144,7 +144,7 @@ fn the_oldest_that_waits_is_claimed_first() {
     assert!((before..=after).contains(&one.locked_at.unwrap()));
     assert_eq!(get(&store, 1), one);
     let two = inbox.claim().unwrap().unwrap();
-    // Given back, it is the oldest again.
+    // After its release it is the oldest again.
     assert_eq!(inbox.retry(&one, "later").unwrap(), TaskStatus::Queued);
     let waiting = get(&store, 1);
     assert_eq!(
@@ -183,7 +183,7 @@ fn the_oldest_that_waits_is_claimed_first() {
     assert_eq!(inbox.claim().unwrap().unwrap().id, 3);
 }
 
-/// Bug: `claim` returned the reason for which the task was given back, and a read did not.
+/// Bug: `claim` returned the reason of the last release, but a read did not.
 #[test]
 fn what_a_claim_returns_is_what_is_read() {
     let (memory, store) = memory_store();
@@ -195,7 +195,7 @@ fn what_a_claim_returns_is_what_is_read() {
         assert_eq!(get(&in_memory(&memory, Durability::Process), 1), task);
         inbox.retry(&task, reason).unwrap();
     }
-    // Whoever works on it next sees why it came back.
+    // The next worker sees why the task was released.
     assert_eq!(
         inbox.claim().unwrap().unwrap().error.as_deref(),
         Some("two")
@@ -205,7 +205,7 @@ fn what_a_claim_returns_is_what_is_read() {
     assert_eq!(released, [get(&store, 1)]);
     let task = inbox.claim().unwrap().unwrap();
     inbox.done(&task).unwrap();
-    // The error of the latest failure stays.
+    // The error of the latest failure is kept.
     let error = Some("the claim of attempt 3 timed out");
     assert_eq!(get(&store, 1).error.as_deref(), error);
     inbox.done(&task).unwrap();
@@ -216,7 +216,7 @@ fn what_a_claim_returns_is_what_is_read() {
     );
 }
 
-/// Bug: whoever had lost a claim could still fail the task while it waited for the next worker.
+/// Bug: a worker that had lost its claim could still fail the task while it was queued.
 #[test]
 fn whoever_lost_a_claim_can_not_end_the_task() {
     let (memory, store) = memory_store();
@@ -233,15 +233,15 @@ fn whoever_lost_a_claim_can_not_end_the_task() {
         assert_eq!(kind(once.retry(&lost, "x")), expected);
         assert_eq!((lines(&store), get(&store, 1)), before);
     };
-    // No one holds it.
+    // No worker holds it.
     ends(ErrorKind::Lifecycle);
     let held = other.inbox().claim().unwrap().unwrap();
     assert_eq!(held.attempts, 2);
-    // Someone else does.
+    // Another worker holds it.
     ends(ErrorKind::Conflict);
     other.inbox().done(&held).unwrap();
     ends(ErrorKind::Lifecycle);
-    // The one who did it may say so again.
+    // The worker that ended it may repeat that.
     let before = lines(&store);
     other.inbox().done(&held).unwrap();
     inbox.done(&held).unwrap();
@@ -249,7 +249,8 @@ fn whoever_lost_a_claim_can_not_end_the_task() {
     assert_eq!(kind(inbox.fail(&held, "x")), ErrorKind::Lifecycle);
 }
 
-/// Bug: what `enqueue` had returned was good enough to end the task under whoever held it.
+/// Bug: the task returned by `enqueue` was accepted as a claim, so its caller could end the task of
+/// the worker that held it.
 #[test]
 fn only_a_claim_lets_a_task_be_ended() {
     let (_, store) = memory_store();
@@ -283,7 +284,7 @@ fn the_last_attempt_fails_the_task() {
         (failed.status, failed.attempts, failed.error.as_deref()),
         (TaskStatus::Failed, 2, Some("second"))
     );
-    // Also by release.
+    // Also by a release.
     claim();
     assert_eq!(
         inbox.release_stale(NOW).unwrap()[0].status,
@@ -305,7 +306,7 @@ fn the_last_attempt_fails_the_task() {
     );
     assert_eq!(inbox.claim().unwrap(), None);
 
-    // A limit of 0 is one of 1; a limit that came down fails what waits past it.
+    // A limit of 0 means 1. Lowering the limit fails queued tasks above it.
     let strict = store.inbox().attempts_max(0);
     strict.enqueue(3, None).unwrap();
     strict.enqueue(4, None).unwrap();
@@ -462,7 +463,7 @@ fn the_telegram_offset_follows_the_greatest_update() {
         );
     }
     assert_eq!(open().telegram_offset().unwrap(), GIVEN_NUMBER_MAX + 1);
-    // Each was a task of its own.
+    // Each was a separate task.
     assert_eq!(store.inbox().counts().unwrap().done, 7);
 }
 
@@ -480,7 +481,7 @@ fn tasks_and_steps_come_as_json_too() {
     let claim = r#"{"kind":"inbox","op":"in_progress","id":1}"#;
     assert_eq!(record(&store, claim).unwrap().status, AckStatus::Added);
     assert_eq!(get(&store, 1).attempts, 1);
-    // Two workers do not both hold it.
+    // Two workers do not hold it at the same time.
     assert_eq!(refused(&store, claim), ErrorKind::Lifecycle);
     let steps = [
         (
@@ -523,7 +524,7 @@ fn tasks_and_steps_come_as_json_too() {
             );
         }
     }
-    // Its very time makes a claim known again.
+    // A claim is recognized as the same by its exact time.
     record(&store, r#"{"kind":"inbox","update_id":6}"#).unwrap();
     let claim =
         format!(r#"{{"kind":"inbox","op":"in_progress","id":2,"attempts":1,"locked_at":{DAY_1}}}"#);
@@ -631,7 +632,7 @@ fn steps_that_can_not_be_are_refused_and_nothing_written() {
         kind(store.inbox().retry(&none, "x")),
         ErrorKind::InvalidInput
     );
-    // One that was never claimed has no holder, whatever its `attempts` say.
+    // A task that was never claimed has no holder, whatever its `attempts` value.
     let waiting = store.inbox().enqueue(2, None).unwrap();
     for attempts in 0..2 {
         let waiting = with!(waiting.clone(), attempts);
@@ -679,7 +680,7 @@ fn given_ids_are_kept_and_taken_once() {
         .map(|task| task.id)
         .collect();
     assert_eq!(order, [3, 7, 8, 9]);
-    // The greatest that can be given is not the last one.
+    // The highest number that a client can set is not the last one.
     store.record(task(GIVEN_NUMBER_MAX, 100)).unwrap();
     let next = store.inbox().enqueue(101, None).unwrap().id;
     assert_eq!(next, GIVEN_NUMBER_MAX + 1);
@@ -687,7 +688,7 @@ fn given_ids_are_kept_and_taken_once() {
     assert_eq!(kind(refused), ErrorKind::InvalidInput);
 }
 
-/// Every line of an inbox is good input for another store, and says the same there.
+/// Every line of an inbox is valid input for another store, with the same meaning.
 #[test]
 fn the_lines_of_an_inbox_make_the_same_inbox_elsewhere() {
     let (_, store) = memory_store();
@@ -725,8 +726,7 @@ fn the_lines_of_an_inbox_make_the_same_inbox_elsewhere() {
     );
 }
 
-/// Bug: a `retry` that was refused left `HEAD` as a crash leaves it, so that everyone looked at
-/// every segment.
+/// Bug: a refused `retry` left `HEAD` as after a crash, so that every handle checked every segment.
 #[test]
 fn a_refusal_does_not_look_like_a_crash() {
     let spy = Spy::new(Memory::new());
@@ -748,7 +748,7 @@ fn a_refusal_does_not_look_like_a_crash() {
     assert_eq!(looked, 0);
 }
 
-/// Bug: a task whose line was damaged under an open handle stood in the way of all others.
+/// Bug: a task whose line was damaged under an open handle blocked all other tasks.
 #[test]
 fn a_damaged_task_does_not_stop_the_queue() {
     let (memory, store) = memory_store();
@@ -767,8 +767,8 @@ fn a_damaged_task_does_not_stop_the_queue() {
     assert_eq!(store.inbox().claim().unwrap(), None);
 }
 
-/// Bug: files of another log, put among these, put a task that was done back into the queue if
-/// that log had queued one under the same id.
+/// Bug: files of another log, copied into this one, requeued a task that was done if that log had
+/// queued one with the same id.
 #[test]
 fn a_task_of_another_log_does_not_bring_back_what_is_done() {
     let (memory, store) = memory_store();
@@ -799,7 +799,7 @@ fn a_task_of_another_log_does_not_bring_back_what_is_done() {
     assert_eq!((new.id, new.status), (2, TaskStatus::Queued));
 }
 
-// The model: what the inbox should say, in the plainest way.
+// The model: the expected state of the inbox, implemented plainly.
 
 #[derive(Debug, Clone)]
 struct Task {
@@ -868,7 +868,7 @@ impl Model {
         }
     }
 
-    /// What whoever holds `attempt` of a task says of it.
+    /// Ends a task as the holder of `attempt`.
     fn end(
         &mut self,
         id: i64,
@@ -916,7 +916,7 @@ impl Model {
         held
     }
 
-    /// A step that comes as a record, for the latest attempt or a named one.
+    /// A step given as a record, for the latest attempt or a specific one.
     fn step(
         &mut self,
         id: i64,
@@ -1030,7 +1030,7 @@ fn whatever_happens_every_task_is_where_the_model_has_it() {
     };
     let mut stores = [open(Durability::Process), open(Durability::Disk)];
     let mut model = Model::default();
-    // Everything that anyone ever claimed, whoever holds it now.
+    // Every claim so far, current or lost.
     let mut seen: Vec<InboxTask> = Vec::new();
     let steps = count("DECKLOG_INBOX_STEPS", 1500);
     for step in 0..steps {
@@ -1063,7 +1063,7 @@ fn whatever_happens_every_task_is_where_the_model_has_it() {
                 }
             }
             6..=9 if !seen.is_empty() => {
-                // Mostly of late, else of any time.
+                // Mostly recent claims, sometimes any.
                 let late = seen.len() - 1 - rng.below(seen.len().min(4));
                 let any = rng.below(seen.len());
                 let task = &seen[if rng.one_in(3) { any } else { late }];

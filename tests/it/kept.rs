@@ -1,5 +1,5 @@
-//! What retention and compaction must leave: what other hands changed, what leads to more, what
-//! is set to be kept.
+//! Data that retention and compaction must keep: manually changed lines, records that lead to
+//! others, and kinds with retention disabled.
 
 use std::fs;
 use std::path::Path;
@@ -19,14 +19,14 @@ use super::upkeep::{compact, retain};
 
 const LATER: i64 = DAY_1 + 40 * DAY_MS;
 
-/// The same line with another text in it, and the checksum that goes with that.
+/// The line with another text and a matching checksum.
 fn forged(line: &str, from: &str, to: &str) -> String {
     let (body, _) = line.rsplit_once(r#","crc":""#).unwrap();
     let body = body.replace(from, to);
     format!(r#"{body},"crc":"{:08x}"}}"#, crc32(body.as_bytes()))
 }
 
-/// Puts another text in the place of a sealed segment's, which stays read-only.
+/// Replaces the text of a sealed segment, which stays read-only.
 fn replace_sealed(segment: &Path, text: &str) {
     let mode = fs::metadata(segment).unwrap().permissions();
     assert!(mode.readonly());
@@ -41,7 +41,8 @@ fn what_other_hands_changed_is_not_vouched_for() {
     let path = dir.path().join("log");
     let store = still().settings(plain_users()).open(&path).unwrap();
     record(&store, conversation(1_000, "ann", "pear"));
-    // Dropped by compaction, so that the segment is rewritten; and what goes by its age.
+    // The first version is dropped by compaction, so that the segment is rewritten; the last turn
+    // expires.
     record(&store, vec![turn(1, "first", DAY_1).into()]);
     record(&store, vec![turn(1, "second", DAY_1).into()]);
     record(&store, vec![turn(2, "as it was said", DAY_1 + 5).into()]);
@@ -96,7 +97,7 @@ fn what_is_to_be_erased_from_a_changed_segment_is_told() {
     let err = store.erase(&what, options).unwrap_err();
     assert_eq!(err.kind(), ErrorKind::Damaged, "{err}");
     assert!(err.to_string().contains("messages.0001.jsonl"), "{err}");
-    // Whoever vouches for it can erase it.
+    // A user who accepts the edit can erase it.
     store.repair_and_accept_edits().unwrap();
     erase(&store, &what);
     assert!(verify(&Disk::new(&path)).unwrap().is_clean());
@@ -106,7 +107,7 @@ fn what_is_to_be_erased_from_a_changed_segment_is_told() {
     }
 }
 
-/// A turn that was taken back is what its calls are found by, for who erases the conversation.
+/// The calls of a retracted turn are found through the turn when their conversation is erased.
 #[test]
 fn a_turn_that_leads_to_calls_stays() {
     let dir = tempfile::tempdir().unwrap();
@@ -144,7 +145,7 @@ fn a_turn_that_leads_to_calls_stays() {
         .iter()
         .map(|part| part.lines)
         .sum();
-    // Those of the second one, under which there is nothing.
+    // The lines of the second turn, which has no calls.
     assert_eq!(lines, 2);
     assert_eq!(super::erase::holding(&path, "pear").len(), 1);
     erase(&store, &Erasure::Conversation(talk));
@@ -186,8 +187,8 @@ fn errors_are_kept_as_long_as_is_set() {
     }
 }
 
-/// A segment was closed, and the machine failed before it had its seal; one that was removed before
-/// had its name, and as many bytes.
+/// A segment was closed, but the machine failed before it was sealed. A removed segment had the
+/// same name and length before.
 #[test]
 fn a_later_segment_of_the_same_name_and_length_is_sealed() {
     let memory = Memory::new();

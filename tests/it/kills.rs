@@ -1,8 +1,8 @@
-//! Processes are killed with SIGKILL at random moments, while they open, write, roll segments,
-//! sync in the background, or close and write the sidecar: 1, 4 and 16 of them on one store, at
-//! both levels of durability. What was acknowledged is there once, under the sequence number that
-//! was said; what was not is there whole or not at all; of the others' writes nothing is lost,
-//! and whoever reads sees what was acknowledged. Nothing is damaged but by torn lines.
+//! Processes are killed with SIGKILL at random moments: while they open, write, roll segments, sync
+//! in the background, or close and write the sidecar; 1, 4 and 16 of them on one store, at both
+//! durability levels. Acknowledged records are there once, under the acknowledged sequence number.
+//! Unacknowledged ones are there complete or not at all. No writes of other processes are lost, and
+//! readers see all acknowledged records. The only damage is torn lines.
 //!
 //! `DECKLOG_KILLS` sets the number of kills, `DECKLOG_SEED` repeats the choices of a run.
 
@@ -25,31 +25,31 @@ use super::crash::{
 };
 use super::support::{DAY_1, Rng, all_lines, count, turn};
 
-/// On one store, so that opening it stays fast.
+/// Number of kills per store, so that opening it stays fast.
 const KILLS_PER_STORE: u64 = 250;
-/// The writer of the process that lives on.
+/// The writer of the surviving process.
 const SURVIVOR: u64 = u64::MAX >> 40;
 
 #[derive(Debug, Default)]
 struct Sums {
     kills: u64,
-    /// Killed before they were heard of.
+    /// Killed before the first acknowledgement.
     unheard: u64,
     acknowledged: u64,
     lost: u64,
     doubled: u64,
-    /// There, and not acknowledged: their processes died in between.
+    /// In the log but not acknowledged, because the process died in between.
     unacknowledged: u64,
     torn: u64,
     lines: u64,
 }
 
-/// One place of a process, in which one is started after the other until enough were killed.
+/// A slot of a process. Processes are started in it one after the other until enough were killed.
 struct Slots<'a> {
     store: &'a Path,
     levels: Levels,
     kills: u64,
-    /// How many are killed or about to be.
+    /// Number of processes that are killed or about to be.
     begun: AtomicU64,
     killed: AtomicU64,
     unheard: AtomicU64,
@@ -59,11 +59,11 @@ struct Slots<'a> {
 
 impl Slots<'_> {
     fn run(&self, mut rng: Rng, seen: &SyncSender<Heard>) {
-        // How long a process takes until it is heard of.
+        // Time from the start of a process to its first acknowledgement.
         let mut start_us = 20_000;
         let mut again = None;
         let mut is_first = true;
-        // One at least, so that as many run as are to.
+        // At least one per slot, so that the intended number of processes runs.
         while self.begun.fetch_add(1, Ordering::Relaxed) < self.kills
             || std::mem::take(&mut is_first)
         {
@@ -92,8 +92,8 @@ impl Slots<'_> {
         }
     }
 
-    /// Lets a process work, and kills it some time after it was started or first heard of. How it
-    /// ended, how far its first writer came, and when it was first heard of.
+    /// Runs a process, and kills it some time after its start or its first acknowledgement. Returns
+    /// how it ended, how far its first writer came, and the time of the first acknowledgement.
     fn one(
         &self,
         task: Task,
@@ -118,7 +118,7 @@ impl Slots<'_> {
                     if heard.writer == task.writer {
                         told = told.max(Some(heard.number));
                     }
-                    // Those for which there is time.
+                    // Sample them as time permits.
                     let _ = seen.try_send(heard);
                 }
                 (told, first_us)
@@ -139,7 +139,7 @@ impl Slots<'_> {
     }
 }
 
-/// A handle that lives through all kills: it sees what was acknowledged, and writes as well.
+/// A handle that outlives all kills. It sees all acknowledged records, and writes too.
 fn survive(slots: &Slots<'_>, durability: Durability, seen: Receiver<Heard>) -> Store {
     let options = Store::options().durability(durability);
     let store = options
@@ -173,7 +173,7 @@ fn survive(slots: &Slots<'_>, durability: Durability, seen: Receiver<Heard>) -> 
     store
 }
 
-/// Kills so many processes, of which so many run at a time, on a store of their own.
+/// Kills this many processes, a number of them at the same time, on a new store.
 fn one_store(processes: u64, levels: Levels, kills: u64, rng: &mut Rng, sums: &mut Sums) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
@@ -206,7 +206,7 @@ fn one_store(processes: u64, levels: Levels, kills: u64, rng: &mut Rng, sums: &m
     });
     let tally = slots.tally.into_inner().unwrap();
 
-    // A last line that lacks nothing but its LF gets it.
+    // A last line without its LF gets it.
     survivor.record_batch([]).unwrap();
     let lines = all_lines(&survivor);
     let store = Store::open(&path).unwrap();
@@ -248,7 +248,7 @@ fn processes_that_are_killed_lose_nothing_they_acknowledged() {
         [1, 4, 16].map(|processes| [(processes, Levels::Process), (processes, Levels::Disk)]);
     let mut all = 0;
     for (nth, (processes, levels)) in matrix.into_iter().flatten().enumerate() {
-        // What does not divide by six goes to the first ones.
+        // The remainder goes to the first groups.
         let mut left = kills / 6 + u64::from((nth as u64) < kills % 6);
         let started = Instant::now();
         let mut sums = Sums::default();
@@ -266,9 +266,9 @@ fn processes_that_are_killed_lose_nothing_they_acknowledged() {
     assert!(all >= kills);
 }
 
-/// Bug: a writer that dies while it tells the others how far the segments reach has told of more
-/// than it published. Who caught up from that took in the lines that were published, but took the
-/// segment to end before them: the last lines did not show them.
+/// Bug: a writer that dies while it publishes the ends of segments in HEAD may have published an
+/// end beyond the published lines. A reader that caught up then indexed the published lines, but
+/// took the segment to end before them, so that the last lines did not include them.
 #[test]
 fn a_writer_that_dies_while_it_publishes_hides_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -277,7 +277,7 @@ fn a_writer_that_dies_while_it_publishes_hides_nothing() {
     writer.record(turn(1, "", DAY_1)).unwrap();
     let reader = Store::open(dir.path()).unwrap();
     let last = || {
-        // As long as it may take to look at HEAD again.
+        // At least the interval between checks of HEAD.
         std::thread::sleep(Duration::from_millis(1));
         reader.last_lines(1).unwrap()[0].seq
     };
@@ -286,7 +286,7 @@ fn a_writer_that_dies_while_it_publishes_hides_nothing() {
     let published = std::fs::read(&head).unwrap();
     writer.record(turn(3, "", DAY_1)).unwrap();
     let mut file = std::fs::File::options().write(true).open(&head).unwrap();
-    // How far the segment reaches, of the third record; all else, of the second.
+    // The end of the segment is from the third record; everything else is from the second.
     file.write_all(&published[..64]).unwrap();
     assert_eq!(last(), 2);
     let seen = reader.get_turn(Uuid::from_u128(2)).unwrap();

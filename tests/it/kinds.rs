@@ -1,9 +1,9 @@
-//! All kinds of records in one store: whatever the types allow is written, read back equal,
-//! replayed into another store line by line, and survives that someone rewrites, flips or cuts the
-//! files as well as plain lines can.
+//! All kinds of records in one store: every valid record is written, read back equal, and replayed
+//! into another store line by line. The store also survives rewritten, flipped and truncated files
+//! as far as plain lines can.
 //!
-//! `DECKLOG_KINDS_CASES` sets how many stores are filled, `DECKLOG_KINDS_STEP` which bytes are
-//! flipped and where files are cut: 1 is every byte.
+//! `DECKLOG_KINDS_CASES` sets the number of stores, `DECKLOG_KINDS_STEP` the distance between the
+//! bytes that are flipped and the lengths at which files are cut; 1 is every byte.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
 
@@ -26,7 +26,7 @@ fn small(memory: &Memory) -> Store {
         .unwrap()
 }
 
-/// Fills a store; each record is of a kind, and made from a seed.
+/// Fills a store. Each record is of a kind, generated from a seed.
 fn fill(store: &Store, mirror: &mut Mirror, seeds: &[(usize, u64)]) {
     for (kind, seed) in seeds {
         let mut rng = Rng(*seed);
@@ -34,14 +34,14 @@ fn fill(store: &Store, mirror: &mut Mirror, seeds: &[(usize, u64)]) {
         let ack = store
             .record(record.clone())
             .unwrap_or_else(|e| panic!("{e}: {record:?}"));
-        // A new version that says the same, or a retraction of what is retracted: no news.
+        // A new version with equal content, or the retraction of a retracted record, is unchanged.
         if ack.status == AckStatus::Added {
             mirror.take(record, ack);
         }
     }
 }
 
-/// The fields of a kind's lines that stand first, in their order, after the envelope.
+/// The first fields of a kind's lines after the envelope, in order.
 fn first_fields(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::ConversationTurns => &["id", "parent_id", "message_id", "thread_id"],
@@ -72,7 +72,7 @@ fn first_fields(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-/// The names of an object's members in the order in which they stand.
+/// The names of an object's members, in order.
 fn member_names(text: &str) -> Vec<String> {
     struct Names(Vec<String>);
     impl<'de> serde::Deserialize<'de> for Names {
@@ -141,7 +141,7 @@ fn round(seeds: &[(usize, u64)], with_versions: bool) {
     assert_eq!(lines.len() as u64, found.good_lines);
     lines.iter().for_each(check_canonical);
 
-    // Every line is good input, and what it says is what there is to say.
+    // Every line is valid input, and a store recorded from the lines has the same contents.
     let copied = Memory::new();
     let copy = small(&copied);
     for line in &lines {
@@ -163,11 +163,11 @@ fn round(seeds: &[(usize, u64)], with_versions: bool) {
         return;
     }
 
-    // Once more says nothing new; what became of a task is said to the task as it is now.
+    // Recording again changes nothing. A task's step is applied to the task's current state.
     for line in &lines {
         let record = read_line(line);
         let is_step = matches!(record, Record::InboxStep(_));
-        // The last step of a proposal tells of those before it.
+        // The last step of a proposal repeats the data of earlier steps.
         let may_be_later = matches!(record, Record::ProposalStep(_));
         match copy.record(record) {
             Ok(ack) => {
@@ -215,7 +215,7 @@ fn whatever_is_recorded_retracted_and_changed_is_read_back_and_replayed() {
     rounds(true);
 }
 
-/// A few lines of every kind, and what they say.
+/// A few lines of every kind, and their contents.
 fn sample(seed: u64) -> (Memory, Mirror) {
     let memory = Memory::new();
     let store = small(&memory);
@@ -240,7 +240,7 @@ fn segments(memory: &Memory) -> Vec<String> {
     days.flat_map(|day| files(day.name)).collect()
 }
 
-/// The same files elsewhere.
+/// A copy of the files in new memory.
 fn copy(memory: &Memory) -> Memory {
     let other = Memory::new();
     other.create_dir("").unwrap();
@@ -256,7 +256,7 @@ fn copy(memory: &Memory) -> Memory {
     other
 }
 
-/// The store opens, answers whatever it is asked, and still takes records.
+/// The store opens, answers all queries, and accepts records.
 fn check_lives(memory: &Memory, mirror: &Mirror, case: &str) {
     let store = small(memory);
     mirror.ask(&store).unwrap_or_else(|e| panic!("{case}: {e}"));
@@ -311,7 +311,7 @@ fn a_cut_takes_only_what_stood_after_it() {
     }
 }
 
-/// A line's members from the last to the first, its checksum among them.
+/// A line's members in reverse order, including the checksum.
 fn reversed(line: &[u8]) -> Vec<u8> {
     let names = member_names(std::str::from_utf8(line).unwrap());
     let values: std::collections::BTreeMap<String, Box<serde_json::value::RawValue>> =
@@ -366,7 +366,7 @@ fn lines_that_someone_put_in_another_order_say_the_same() {
     }
 }
 
-/// Bug: a rewritten line that had lost its id was read as record 0, and accepted as one.
+/// Bug: a rewritten line without its id was read as record 0, and accepted.
 #[test]
 fn a_line_without_what_the_log_gives_holds_no_record() {
     let records = [
@@ -405,7 +405,8 @@ fn a_line_without_what_the_log_gives_holds_no_record() {
             let harmed_store = small(&harmed);
             let damage = harmed_store.damage().unwrap();
             assert_eq!(damage.len(), 1, "{case}");
-            // A thought without its hashes counts, so that its chain tells where it breaks.
+            // A thought without its hashes counts, so that verification reports where its chain
+            // breaks.
             let counts = usize::from(line.kind == Kind::ThoughtRecords);
             let reason = format!("missing field `{name}`");
             assert_eq!(damage[0].reason.contains(&reason), counts == 0, "{case}");

@@ -1,5 +1,5 @@
-//! `data-layout.md` is exact: the example store that it shows is what this version writes, byte
-//! for byte, and opens; its programs run. Every store that a released version left behind opens.
+//! `data-layout.md` is exact: this version writes the document's example store byte for byte, and
+//! opens it; its programs run. Stores of all released versions open.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 const LAYOUT: &str = include_str!("../../data-layout.md");
 
-/// The files that the document shows, by name: blocks that begin with ```` ```jsonl FILE ````.
+/// The files that the document shows, by name: blocks that start with ```` ```jsonl FILE ````.
 fn examples() -> Vec<(&'static str, &'static str)> {
     LAYOUT
         .split("```jsonl ")
@@ -94,7 +94,7 @@ pub fn write_example(store: &Store) {
     store.roll_up("2025-12-27".parse().unwrap()).unwrap();
 }
 
-/// One life of each kind but turns and calls, in order.
+/// One entity of each kind except turns and calls, with all its steps, in order.
 fn other_kinds() -> Vec<Record> {
     let at = 1_766_832_000_000;
     let created_at: Timestamp = "2025-12-27T10:40:00Z".parse().unwrap();
@@ -201,13 +201,13 @@ fn the_document_opens_as_a_store() {
     check_example(dir.path());
 }
 
-/// The manifest that the document shows.
+/// The manifest in the document.
 fn manifest_example() -> String {
     let line = LAYOUT.lines().find(|line| line.starts_with("{\"format\":"));
     format!("{}\n", line.unwrap())
 }
 
-/// Stores that released versions wrote, each in a directory named for its version.
+/// Stores written by released versions, each in a directory named for its version.
 #[test]
 fn every_frozen_store_still_opens() {
     let frozen = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/frozen");
@@ -276,20 +276,20 @@ fn check_example(path: &Path) {
     let rollups = store.rollups(&RollupQuery::default()).unwrap();
     assert_eq!(rollups.len(), 2);
     assert_eq!((rollups[1].requests, rollups[1].tokens_in), (1, 12));
-    // And it goes on from there.
+    // It accepts new records.
     store
         .log_event(Some(1), event_type::REPLY_SENT, None)
         .unwrap();
     assert!(verify(&Disk::new(path)).unwrap().is_clean());
 }
 
-/// The text of a block of the document, by the line that begins it.
+/// A block of the document, found by its first line.
 fn block(start: &str) -> &'static str {
     let (_, rest) = LAYOUT.split_once(&format!("```{start}\n")).unwrap();
     rest.split_once("```").unwrap().0
 }
 
-/// The example store, or one file of it.
+/// Writes the example store, or one file of it.
 fn example_in(dir: &Path, only: Option<&str>) {
     for (file, shown) in examples() {
         if only.is_none_or(|only| only == file) {
@@ -301,7 +301,7 @@ fn example_in(dir: &Path, only: Option<&str>) {
     fs::write(dir.join("decklog.json"), manifest_example()).unwrap();
 }
 
-/// Runs a program of the document on a store; `None` where there is no Python.
+/// Runs a program of the document on a store; `None` if Python is not installed.
 fn python(nth: usize, more: &str, store: &Path) -> Option<Output> {
     let program = LAYOUT.split("```python\n").nth(nth).unwrap();
     let program = format!("{}{more}", program.split_once("```").unwrap().0);
@@ -357,7 +357,7 @@ for number in (3, 4):
         return;
     };
     assert!(output.status.success(), "{output:?}");
-    // A handle that was open sees them, and numbers on.
+    // An open handle sees them, and continues their numbering.
     store.refresh().unwrap();
     let ids: Vec<_> = store
         .events(&decklog::query::EventQuery::default())
@@ -402,7 +402,7 @@ fn the_removal_that_the_document_shows_is_written_so() {
     store.retain(options).unwrap();
     let written = fs::read_to_string(dir.path().join("removals.jsonl")).unwrap();
     assert_eq!(written.lines().count(), 1, "{written}");
-    // It tells when it was made, by the clock.
+    // It contains the time of its creation, by the clock.
     let (start, rest) = written.split_once(",\"at\":").unwrap();
     let (_, rest) = rest.split_once(',').unwrap();
     let (rest, _) = rest.rsplit_once(",\"crc\"").unwrap();
@@ -431,7 +431,7 @@ fn the_proof_that_the_document_shows_is_made_so_and_holds() {
     assert_eq!((shown.index, shown.lines, shown.path.len()), (2, 4, 2));
 }
 
-/// The rows of a kind's table: the fields' names, and whether they are key or lookup fields.
+/// The rows of a kind's table: field names, and whether they are key or lookup fields.
 fn table(kind: Kind) -> Vec<(&'static str, &'static str)> {
     let (_, section) = LAYOUT.split_once(&format!("\n### {kind}\n")).unwrap();
     let section = section.split("\n##").next().unwrap();
@@ -458,7 +458,7 @@ fn the_document_lists_every_field_of_each_kind_with_its_place() {
             let expected: Vec<&str> = in_place.map(|f| f["name"].as_str().unwrap()).collect();
             let marked = shown.iter().filter(|(_, its)| *its == place);
             let marked: Vec<&str> = marked.map(|(name, _)| *name).collect();
-            // A rollup's group belongs to its key as well.
+            // The group of a rollup belongs to its key too.
             let marked = if kind == Kind::Rollups {
                 &marked[..expected.len()]
             } else {

@@ -1,10 +1,10 @@
-//! People have their hands in a store while agents write it: they delete `LOCK` because it looks
-//! stale, run `sed -i`, move a day to an archive. Every handle that is open meanwhile notices at
-//! its next append or read, loses nothing, and overwrites nothing.
+//! Manual changes to a live store while agents write to it: someone deletes `LOCK` because it looks
+//! stale, runs `sed -i`, or moves a day to an archive. Every open handle notices at its next append
+//! or read, loses nothing and overwrites nothing.
 //!
-//! `DECKLOG_HANDS` sets in how many of four ways each hand of the list below is at work: in the
-//! older day or the newer one, while handles are open or not. `DECKLOG_HANDS_RECORDS` sets what each
-//! writer records while others delete the lock.
+//! `DECKLOG_HANDS` sets in how many of four ways each change in the list below is tried: in the
+//! older or the newer day, with handles open or not. `DECKLOG_HANDS_RECORDS` sets the number of
+//! records per writer while others delete the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,7 +25,7 @@ use super::support::{DAY_MS, Spy, count, crc32};
 
 const NOON: i64 = 1_766_836_800_000;
 const DAY: &str = "2025-12-27";
-/// Long enough for the slowest machine; nothing waits for it when all is well.
+/// Enough for the slowest machine. It only elapses if a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn turn(n: u128) -> ConversationTurn {
@@ -87,7 +87,7 @@ fn a_deleted_lock_still_excludes() {
     record(&b, 2);
     fs::remove_file(dir.path().join("LOCK")).unwrap();
     record(&a, 3);
-    // Both now know the new file: while one has it, the other waits.
+    // Both now use the new file: while one holds its lock, the other waits.
     let held = fs::OpenOptions::new()
         .write(true)
         .open(dir.path().join("LOCK"))
@@ -109,7 +109,7 @@ fn a_segment_that_was_replaced_is_read_again_and_appended_to() {
     let store = Store::open(dir.path()).unwrap();
     record(&store, 1);
     record(&store, 2);
-    // As `sed -i` does it: another file under the same name.
+    // As `sed -i` does: a new file under the same name.
     let segment = dir.path().join(DAY).join("conversation_turns.0001.jsonl");
     let edited = fs::read_to_string(&segment)
         .unwrap()
@@ -167,7 +167,7 @@ fn a_day_that_was_copied_in_is_found() {
     assert_eq!(ids(&other), [1, 2, 3]);
     record(&other, 4);
     assert_eq!(ids(&other), [1, 2, 4, 3]);
-    // Both stores counted from 1.
+    // Both stores numbered their lines from 1.
     assert_eq!(verify(&Disk::new(to.path())).unwrap().repeats.len(), 1);
 }
 
@@ -219,7 +219,7 @@ fn a_segment_rewritten_in_place_is_read_anew() {
         record(&store, n);
     }
     let segment = dir.path().join(DAY).join("conversation_turns.0001.jsonl");
-    // Longer than before, under the same inode.
+    // Longer than before, with the same inode.
     let noted = fs::read_to_string(&segment)
         .unwrap()
         .replace(",\"crc\"", ",\"note\":\"by hand\",\"crc\"");
@@ -321,20 +321,21 @@ fn a_repair_that_fails_anywhere_leaves_the_damaged_bytes_somewhere() {
     }
 }
 
-// --- The matrix: what hands do, to which file, and who looks then. ---
+// --- The matrix: each change, to each file, with each kind of handle. ---
 
-/// What is asked of a store after a hand was in it.
+/// A manual change, and the expected state of the store after it.
 struct Hand {
-    /// What is done, in the store's directory: `$F` is the segment, `$D` its day, `$T` a
+    /// The script, run in the store's directory: `$F` is the segment, `$D` its day, `$T` a
     /// directory elsewhere.
     script: &'static str,
-    /// The turns that are gone: numbered from 1 within the segment.
+    /// The lost turns, numbered from 1 within the segment.
     lost: &'static [u128],
-    /// What is damaged afterwards, as far as it can be named: `F` and `D` stand for themselves.
+    /// The files reported as damaged, if known. `F` and `D` are replaced by the segment and its
+    /// day.
     named: &'static [&'static str],
-    /// What else `verify` tells: `gap`, `repeat`, `note`.
+    /// Other findings of `verify`: `gap`, `repeat`, `note`.
     told: &'static [&'static str],
-    /// What is recorded to the segment's day next cannot be, and the error names that.
+    /// The next record for the segment's day is refused, and the error names the cause.
     is_refused: bool,
 }
 
@@ -346,7 +347,7 @@ const NOTHING: Hand = Hand {
     is_refused: false,
 };
 
-/// Three turns each on these days.
+/// Three turns on each of these days.
 const DAYS: [&str; 2] = ["2025-12-26", "2025-12-27"];
 
 #[rustfmt::skip]
@@ -365,7 +366,7 @@ const HANDS: &[Hand] = &[
     Hand { script: "sed -i 'N;s/\\n//' $F", named: &["F"], ..NOTHING },
     Hand { script: "sed -i '2s/^/\\x00\\x00\\x00\\x00/' $F", named: &["F"], ..NOTHING },
     Hand { script: "tac $F > $T/new && cat $T/new > $F", named: &["F?"], ..NOTHING },
-    // Cut, filled, appended to.
+    // Truncated, overwritten, appended to.
     Hand { script: "cp $F $F.1 && truncate -s 0 $F", lost: &[1, 2, 3], told: &["gap", "note"], ..NOTHING },
     Hand { script: "truncate -s -20 $F", lost: &[3], named: &["F"], told: &["gap"], ..NOTHING },
     Hand { script: "truncate -s -1 $F", ..NOTHING },
@@ -375,7 +376,7 @@ const HANDS: &[Hand] = &[
     Hand { script: "printf 'half a line' >> $F", named: &["F"], ..NOTHING },
     Hand { script: "echo '{\"hello\":1}' >> $F", named: &["F"], ..NOTHING },
     Hand { script: "head -1 $F > $T/new && cat $T/new >> $F", named: &["F"], told: &["repeat"], ..NOTHING },
-    // Away, or something else under its name.
+    // Removed, or replaced by something else under its name.
     Hand { script: "rm $F", lost: &[1, 2, 3], told: &["gap"], ..NOTHING },
     Hand { script: "mv $F $T/", lost: &[1, 2, 3], told: &["gap"], ..NOTHING },
     Hand { script: "mv $F $T/x && ln -s $T/x $F", ..NOTHING },
@@ -399,11 +400,11 @@ const HANDS: &[Hand] = &[
     Hand { script: "rm -r $D && ln -s $D $D", lost: &[1, 2, 3], told: &["gap", "note"], is_refused: true, ..NOTHING },
     Hand { script: "mv $D $T/ && ln -s $T/$D $D", ..NOTHING },
     Hand { script: "ln -s . 2025-11-11 && ln -s ../.. $D/up", told: &["note"], ..NOTHING },
-    // What is not the store's.
+    // Files that do not belong to the store.
     Hand { script: "cp $F $F.bak && touch $D/.x.swp \"$D/a b\" $D/\u{e4}\u{1F600} \"$D/a\nb\"", told: &["note"], ..NOTHING },
     Hand { script: "truncate -s 20G $D/huge huge.0001.jsonl", told: &["note"], ..NOTHING },
     Hand { script: "mkfifo pipe $D/pipe && ln -s /dev/zero zero && mkdir -p 2025-13-01 other", told: &["note"], ..NOTHING },
-    // Beside the segments.
+    // Files other than segments.
     Hand { script: "rm HEAD", ..NOTHING },
     Hand { script: "cp HEAD $T/ && mv $T/HEAD HEAD", ..NOTHING },
     Hand { script: "rm HEAD && echo garbage > HEAD", ..NOTHING },
@@ -414,12 +415,12 @@ const HANDS: &[Hand] = &[
     Hand { script: "rm -rf cache && mkdir -p cache/index", ..NOTHING },
     Hand { script: "mkdir -p cache && rm -f cache/index && mkfifo cache/index", ..NOTHING },
     Hand { script: "touch quarantine", ..NOTHING },
-    // All of it.
+    // The whole store.
     Hand { script: "cp -a . $T/backup && rm -r ./* && cp -a $T/backup/. .", ..NOTHING },
     Hand { script: "rm -r ./*", lost: &[1, 2, 3, 4, 5, 6], named: &["decklog.json?"], ..NOTHING },
 ];
 
-/// One of them at work: in the older day or in the newer one, while handles are open or not.
+/// A change applied to the older or the newer day, with handles open or not.
 #[derive(Clone, Copy)]
 struct Case {
     hand: &'static Hand,
@@ -444,7 +445,7 @@ impl Case {
         }
     }
 
-    /// The turns that must be there, of those that were.
+    /// The turns that must remain.
     fn left(self) -> Vec<u128> {
         let is_left = |id: &u128| {
             let is_newer = *id > 3;
@@ -455,7 +456,7 @@ impl Case {
         (1..=6).filter(is_left).collect()
     }
 
-    /// What may be damaged, and what must be.
+    /// The files that may be reported as damaged, or those that must be.
     fn named(self, is_sure: bool) -> BTreeSet<String> {
         let names = self.hand.named.iter();
         let names = names.filter(|name| !is_sure || !name.ends_with('?'));
@@ -468,7 +469,7 @@ impl Case {
     }
 
     fn says(self, name: &str) -> bool {
-        // Numbers at the end of the log that no open handle knows are given again.
+        // Sequence numbers at the end of the log that no open handle knows are assigned again.
         let is_end = self.newer && !self.is_live && self.hand.lost.contains(&3);
         self.hand.told.contains(&name) && !(name == "gap" && is_end && !self.hand.lost.is_empty())
     }
@@ -481,7 +482,7 @@ fn said(id: u128, at: i64) -> ConversationTurn {
     }
 }
 
-/// Runs a script; `None` if this machine lacks a tool for it.
+/// Runs a script; `None` if a tool for it is not installed.
 fn sh(script: &str, dir: &Path, variables: &[(&str, &str)]) -> Option<()> {
     let mut command = Command::new("sh");
     command.args(["-ec", script]).current_dir(dir);
@@ -494,13 +495,13 @@ fn sh(script: &str, dir: &Path, variables: &[(&str, &str)]) -> Option<()> {
     Some(())
 }
 
-/// The files in the directories of the store, with their bytes, if they are not huge.
+/// The contents of the files in the store's directories, except huge files.
 fn contents(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for dir in fs::read_dir(path).unwrap() {
         let dir = dir.unwrap();
         let is_day = dir.file_name().to_string_lossy().starts_with("20");
-        // Not through a link that leads back.
+        // Do not follow a link that leads back.
         if !is_day || fs::read_link(dir.path()).is_ok_and(|to| to == Path::new(".")) {
             continue;
         }
@@ -570,7 +571,7 @@ fn play(case: Case) {
             expected.insert(id);
         }
     }
-    // It is whole, in one file, of its own day.
+    // It is intact, in one file, of its own day.
     let after = contents(&path);
     for id in expected.iter().filter(|id| **id > 6) {
         let line = format!("\"content\":\"turn {id}\",\"crc\":\"");
@@ -586,9 +587,9 @@ fn play(case: Case) {
         assert_eq!(files[0].0.parent().unwrap(), path.join(day), "{what}");
     }
 
-    // The writer, another handle once it looks, and two that are opened now.
+    // The writer, the other handle after a refresh, and two new handles.
     reader.refresh().unwrap();
-    // It need not have looked at what it did not touch.
+    // The writer need not have checked files that it did not use.
     writer.refresh().unwrap();
     let new = open();
     let only_reads = Store::options().read_only(true).open(&path).unwrap();
@@ -634,7 +635,7 @@ fn play(case: Case) {
         }
     }
 
-    // A process that knows nothing.
+    // A new process without any state.
     let mut command = Command::new(env!("CARGO_BIN_EXE_decklog"));
     let output = command
         .arg("--store")
@@ -663,7 +664,7 @@ fn play(case: Case) {
         assert!(!is_told || hand.told.contains(&finding), "{what}: {told}");
     }
 
-    // And nothing of anyone's was overwritten.
+    // No bytes of others were overwritten.
     drop(handles);
     drop(new);
     let after = contents(&path);
@@ -717,7 +718,7 @@ fn whatever_hands_do_it_is_noticed_and_nothing_else_suffers() {
         }
         drop(sender);
         for _ in &cases {
-            // A pipe that someone waits for would hold all up.
+            // If a handle waits for a FIFO, the test times out here.
             match over.recv_timeout(PATIENCE) {
                 Ok(()) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -785,7 +786,8 @@ fn hands_that_delete_the_lock_all_the_time_let_two_write_at_once_never() {
     );
 }
 
-/// The directory goes away under open handles, is another store for a while, and comes back.
+/// The directory is moved away under open handles, replaced by another store for a while, and moved
+/// back.
 #[test]
 fn another_store_under_the_same_path_is_another_store() {
     let dir = tempfile::tempdir().unwrap();
@@ -802,7 +804,7 @@ fn another_store_under_the_same_path_is_another_store() {
     record(&stores[0], 1);
     assert_eq!(ids(&stores[1]), [1]);
 
-    // Longer than the lock is kept without a look.
+    // Longer than a handle keeps the lock without checking the file.
     std::thread::sleep(Duration::from_millis(40));
     fs::rename(&path, &one).unwrap();
     for store in &stores {
@@ -830,14 +832,14 @@ fn another_store_under_the_same_path_is_another_store() {
     assert_clean(&path);
     assert_clean(&one);
     assert_eq!(ids(&Store::open(&one).unwrap()), [1, 2]);
-    // Who closes now does not leave a sidecar of the wrong store.
+    // A handle that closes now does not leave a sidecar of the wrong store.
     drop(stores);
     assert_eq!(fs::read(path.join("cache/index")).unwrap(), sidecar);
     assert_eq!(ids(&Store::open(&path).unwrap()), [100, 101]);
 }
 
-/// Bug: another implementation's writer, which took the lock and left `HEAD` alone, had its number
-/// given again.
+/// Bug: after another implementation took the lock and appended without updating `HEAD`, the
+/// sequence number of its line was assigned again.
 #[test]
 fn a_writer_that_does_not_know_head_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
@@ -846,7 +848,7 @@ fn a_writer_that_does_not_know_head_is_noticed() {
     record(&store, 1);
     let event = || with!(decklog::Event::new(None, "a.b"), created_at: NOON);
     store.record(event()).unwrap();
-    // Twice: what was noticed once is known.
+    // Twice: a line that was noticed is not counted as new again.
     for seq in [3, 5] {
         let lock = fs::OpenOptions::new().write(true).open(path.join("LOCK"));
         let lock = lock.unwrap();
@@ -868,9 +870,9 @@ fn a_writer_that_does_not_know_head_is_noticed() {
     assert_eq!(reader.last_lines(9).unwrap().len(), 7);
 }
 
-/// Pipes, directories and devices in place of the files beside the segments, and a socket in place
-/// of a segment: no one waits for them, what cannot be done says for which file, and once it is
-/// moved away all is there.
+/// FIFOs, directories and devices in place of files other than segments, and a socket in place of a
+/// segment. No handle blocks on them, failed operations name the file, and once they are moved away
+/// all records are there.
 #[cfg(unix)]
 #[test]
 fn what_is_no_file_is_never_waited_for() {
@@ -946,8 +948,8 @@ fn what_is_no_file_is_never_waited_for() {
     played.join().unwrap();
 }
 
-/// Bugs: a day that was moved away before its directory was synced was taken for a disk that
-/// fails, and the handle wrote no more; where a pipe had its name, who closed the store waited
+/// Bugs: if a day was moved away before its directory was synced, the handle treated it as a
+/// failing disk and stopped writing. If a FIFO had the day's name, closing the store blocked
 /// forever.
 #[cfg(unix)]
 #[test]
@@ -973,7 +975,8 @@ fn a_day_that_is_moved_away_before_it_is_synced_ends_nothing() {
     }
 }
 
-/// Bug: each write that was refused for it had all segments read anew, under the lock.
+/// Bug: each write refused because of an unreadable segment read all other segments again, under
+/// the lock.
 #[test]
 fn what_cannot_be_read_does_not_have_the_rest_read_again_and_again() {
     let dir = tempfile::tempdir().unwrap();
@@ -1013,7 +1016,8 @@ fn what_cannot_be_read_does_not_have_the_rest_read_again_and_again() {
     assert_eq!(ids(&store), [1, 3, 2]);
 }
 
-/// Bug: it was never synced if lines went to another file under its name before it was.
+/// Bug: a segment that was moved away was never synced if lines went to a new file with its name
+/// before the sync.
 #[test]
 fn a_segment_that_is_moved_away_is_synced_with_the_one_that_takes_its_place() {
     let dir = tempfile::tempdir().unwrap();
@@ -1038,7 +1042,8 @@ fn a_segment_that_is_moved_away_is_synced_with_the_one_that_takes_its_place() {
     assert_eq!(handles("sync"), handles("append"));
 }
 
-/// Bug: they were, if someone looked at the files, as who follows does, before the next record.
+/// Bug: the numbers of removed lines were assigned again if the files were checked before the next
+/// record, for instance by a follower.
 #[test]
 fn numbers_of_lines_that_were_taken_away_are_not_given_again_by_a_live_handle() {
     for has_looked in [false, true] {
@@ -1062,7 +1067,7 @@ fn numbers_of_lines_that_were_taken_away_are_not_given_again_by_a_live_handle() 
     }
 }
 
-/// What the copy did not have is gone, and that is told; what is recorded next is kept.
+/// Lines missing from the copy are lost, and that is reported. Later records are kept.
 #[cfg(unix)]
 #[test]
 fn an_older_copy_put_over_a_live_store_is_noticed() {
@@ -1071,7 +1076,7 @@ fn an_older_copy_put_over_a_live_store_is_noticed() {
         "tar -C $T -cf - . | tar -xf -",
         // As rsync does.
         "for f in */*.jsonl HEAD; do cp -a $T/$f $f.tmp; mv $f.tmp $f; done",
-        // In place, but for what is mapped.
+        // In place, except for the mapped file.
         "for f in */*.jsonl; do cat $T/$f > $f; done",
     ] {
         let dir = tempfile::tempdir().unwrap();
@@ -1119,7 +1124,7 @@ mod permissions {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// Does nothing, unless the test below started it, as a user whom permissions bind.
+    /// Does nothing unless the test below started it, as a user subject to file permissions.
     #[test]
     fn process_of_the_test_below() {
         let Ok(path) = std::env::var(ENV) else {
@@ -1138,7 +1143,8 @@ mod permissions {
         ] {
             mode(&file, 0);
             let name = file.file_name().unwrap().to_str().unwrap();
-            // Who has the file open may go on with it; who cannot says which it is.
+            // A handle that has the file open may continue to use it. Otherwise the error names the
+            // file.
             match stores[0].upsert_conversation_turn(turn(last + 1)) {
                 Ok(()) => last += 1,
                 Err(e) => {
@@ -1146,7 +1152,8 @@ mod permissions {
                     assert!(e.to_string().contains(name), "{e}");
                 }
             }
-            // Who reads says so, by an error or as damage; who writes must know all of it.
+            // Reads report it as an error or as damage. Writers need to read every segment, so they
+            // fail.
             let told = |damage: decklog::Result<Vec<Damage>>| {
                 damage.map_or_else(|e| e.to_string(), |damage| format!("{damage:?}"))
             };

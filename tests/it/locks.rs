@@ -1,7 +1,7 @@
-//! The write lock and those who do not give it back: a process that is stopped while it holds the
-//! lock is named to those who wait, who can still read; one that is killed gives it free at once;
-//! one that it started does not inherit it. Who waits gives up in time, and who writes without a
-//! pause, or writes no more, lets others write.
+//! The write lock and holders that do not release it: a stopped process that holds the lock is
+//! named to the waiting ones, which can still read. A killed process releases it at once, and its
+//! child processes do not inherit it. Waiting ends at the timeout. A process that writes
+//! continuously, or stops writing, lets others write.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +28,7 @@ fn a_lock_that_is_held_is_given_up_on_in_time() {
         .unwrap()
         .record(turn(1, "one", DAY_1))
         .unwrap();
-    // HEAD as a process leaves it while it writes.
+    // HEAD in the state that a process leaves while it writes.
     let mut head = std::fs::read(path.join("HEAD")).unwrap();
     head[24..32].copy_from_slice(&4242u64.to_le_bytes());
     std::fs::write(path.join("HEAD"), head).unwrap();
@@ -60,8 +60,8 @@ fn a_lock_that_is_held_is_given_up_on_in_time() {
     assert_eq!(store.record(taken_back).unwrap().seq, 2);
 }
 
-/// Bug: who gave the lock away for others forgot to take back that they had asked, took it for
-/// asked again, and did not step back: the others waited until they gave up.
+/// Bug: after a process had yielded the lock, it did not clear the waiters' request flag, took it
+/// for a new request, and did not yield: the others waited until their timeout.
 #[test]
 fn who_writes_without_a_pause_lets_others_write() {
     let dir = tempfile::tempdir().unwrap();
@@ -93,9 +93,9 @@ fn who_writes_without_a_pause_lets_others_write() {
     });
 }
 
-/// Bug: whose transactions took longer than a millisecond each, be it that others kept the
-/// processor busy, gave the lock back after each and took it again at once, before anyone who
-/// waited could wake up.
+/// Bug: a process whose transactions took longer than a millisecond each, for instance on a busy
+/// CPU, released the lock after each and took it again at once, before a waiting process could wake
+/// up.
 #[test]
 fn who_writes_slowly_without_a_pause_lets_others_write() {
     const RECORDS: u128 = 20;
@@ -136,15 +136,15 @@ fn who_writes_slowly_without_a_pause_lets_others_write() {
             .collect()
     });
     let sum: u64 = waits.iter().sum();
-    // As many as it takes until both had the processor; without a step back there is no end.
+    // Both processes need time slices, which bounds the count. Without yielding there is no bound.
     assert!(
         sum < 100 * waits.len() as u64,
         "the other one wrote so often meanwhile: {waits:?}"
     );
 }
 
-/// Bug: the thread that gives back a lock that is kept and not used did the syncing as well, and
-/// as long as that took, on a slow disk, no one else could write.
+/// Bug: the thread that releases an idle lock also did the syncing. While that took long, on a slow
+/// disk, no one else could write.
 #[test]
 fn a_slow_disk_does_not_keep_the_lock() {
     let dir = tempfile::tempdir().unwrap();
@@ -168,7 +168,7 @@ fn a_slow_disk_does_not_keep_the_lock() {
     });
     writer.record(turn(1, "", DAY_1)).unwrap();
     is_syncing.recv().unwrap();
-    // On each other's heels: the lock is kept between them.
+    // In quick succession, so that the lock is kept between them.
     for id in 2..200 {
         writer.record(turn(id, "", DAY_1)).unwrap();
     }
@@ -181,9 +181,9 @@ fn a_slow_disk_does_not_keep_the_lock() {
     assert_eq!(answer.unwrap().seq, 200);
 }
 
-// Processes that are stopped and killed.
+// Stopped and killed processes.
 
-/// Whether a process has the lock, and says so.
+/// Whether a process holds the lock, according to HEAD.
 fn is_held_by(store: &Path, pid: u32) -> bool {
     let lock = std::fs::File::open(store.join("LOCK"));
     let is_free = lock.is_ok_and(|lock| lock.try_lock().is_ok());
@@ -196,7 +196,7 @@ fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
 }
 
-/// Whether all threads of a process are in the state of this letter.
+/// Whether all threads of a process are in this state.
 fn is_all(pid: u32, state: &str) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let stats = threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("stat")));
@@ -207,7 +207,7 @@ fn is_all(pid: u32, state: &str) -> bool {
     })
 }
 
-/// Stops a process that writes while it has the lock.
+/// Stops a writing process while it holds the lock.
 fn stop_while_it_holds(store: &Path, pid: u32) {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -225,7 +225,7 @@ fn stop_while_it_holds(store: &Path, pid: u32) {
     }
 }
 
-/// Everything that was said to be acknowledged so far.
+/// Adds all acknowledgements reported so far.
 fn hear(acks: &mpsc::Receiver<Heard>, tally: &mut Tally) {
     for heard in acks.try_iter() {
         tally.hear(heard);
@@ -268,9 +268,9 @@ fn a_stopped_holder_is_named_and_a_killed_one_holds_nothing() {
         let heard = worker.acks();
         std::thread::scope(|scope| {
             scope.spawn(move || heard.for_each(|one| _ = sender.send(one)));
-            // It must not live on, nor its listener, if something below fails.
+            // If a step below fails, the process and its listener must end.
             let mut worker = worker;
-            // It writes.
+            // It has started to write.
             tally.hear(acks.recv_timeout(Duration::from_secs(60)).unwrap());
             for _ in 0..2 {
                 stop_while_it_holds(&path, pid);
@@ -297,7 +297,7 @@ fn a_stopped_holder_is_named_and_a_killed_one_holds_nothing() {
                 write(&waiting, &mut tally);
             }
             stop_while_it_holds(&path, pid);
-            // A store that was opened before, so that only the wait is measured.
+            // Opened earlier, so that only the wait is measured.
             store.refresh().unwrap();
             worker.kill();
             let started = Instant::now();
@@ -309,7 +309,7 @@ fn a_stopped_holder_is_named_and_a_killed_one_holds_nothing() {
             tally.hear(heard);
         }
     }
-    // 25 ms of it is to see whether the process named in HEAD is really gone.
+    // 25 ms of it is the check whether the process in HEAD is still alive.
     assert!(
         waits.iter().all(|wait| *wait < Duration::from_secs(2)),
         "{waits:?}"
@@ -328,8 +328,8 @@ fn a_stopped_holder_is_named_and_a_killed_one_holds_nothing() {
 
 const ENV_DIR: &str = "DECKLOG_LOCK_DIR";
 
-/// Does nothing, unless it is a process that the test below started: writes without a pause, and
-/// meanwhile starts a process that does nothing and says which one.
+/// Does nothing unless the test below started it as a process: writes continuously, and meanwhile
+/// starts an idle process and prints its id.
 #[test]
 fn process_that_starts_another() {
     let Ok(dir) = std::env::var(ENV_DIR) else {
@@ -359,7 +359,7 @@ fn process_that_starts_another() {
     });
 }
 
-/// A process, or one that it started, that is killed when this is dropped.
+/// A process, or a child of it, that is killed when this is dropped.
 struct Killed(u32, Option<Child>);
 
 impl Drop for Killed {

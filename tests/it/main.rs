@@ -1,8 +1,8 @@
 //! One binary for all integration tests: it compiles and links once.
 
-// A test says what went wrong by stopping there.
+// Tests fail by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
-// A story is told in one go, by value where that reads better.
+// Tests are long functions, and pass by value where that reads better.
 #![allow(
     clippy::too_many_lines,
     clippy::needless_pass_by_value,

@@ -1,9 +1,9 @@
-//! Very many segments: years of days, each with several. Opening such a store takes seconds at the
-//! most, with the sidecar and without, and uses few file descriptors; and once it is open, an
-//! append, a get or a list takes no longer than in a store of ten segments.
+//! Very many segments: years of days, each with several. Opening such a store takes seconds at
+//! most, with and without the sidecar, and uses few file descriptors. Once it is open, an append, a
+//! get or a list takes no longer than in a store of ten segments.
 //!
-//! `DECKLOG_SEGMENTS` sets how many there are. Each store is used by a process of its own that
-//! may have 256 files open, which is less than any system gives.
+//! `DECKLOG_SEGMENTS` sets the number of segments. Each store is used by a separate process with a
+//! limit of 256 open files, which is lower than any system's default.
 
 #![allow(clippy::cast_possible_wrap, clippy::cast_precision_loss)]
 
@@ -27,23 +27,23 @@ use super::support::{DAY_MS, Rng, count, done, request, turn};
 const FIRST_DAY: i64 = 1_672_531_200_000;
 /// Three years.
 const DAYS: u64 = 1_096;
-/// The longest that opening may take.
+/// Maximum time for opening a store.
 const OPEN_MAX: Duration = Duration::from_secs(5);
-/// Files that the process may have open.
+/// Limit on the process's open files.
 const FILES_MAX: usize = 256;
-/// In a directory of this name, the same in small.
+/// The directory of the small store.
 const SMALL: &str = "small";
 const SMALL_SEGMENTS: u64 = 10;
 const ENV_DIR: &str = "DECKLOG_MANY_DIR";
 const ENV_COUNT: &str = "DECKLOG_MANY_COUNT";
 
-/// When the record `number` of `all` is, over so many days.
+/// The time of record `number` of `all`, spread over this many days.
 fn at(number: u64, all: u64, days: u64) -> i64 {
     let day = number * days / all;
     FIRST_DAY + day as i64 * DAY_MS + number as i64
 }
 
-/// Of several kinds, in turn; an outcome is that of the request before it.
+/// Records of several kinds, in turn; an outcome follows its request.
 fn record(number: u64, at: i64) -> Record {
     let id = u128::from(number);
     match number % 5 {
@@ -59,8 +59,7 @@ fn record(number: u64, at: i64) -> Record {
     }
 }
 
-/// Writes a store with a segment for each of its lines, in which the records are spread over so
-/// many days.
+/// Writes a store with one segment per line, its records spread over this many days.
 fn write_store(path: &Path, segments: u64, days: u64) {
     let options = super::support::still().segment_bytes_max(1);
     let storage = Arc::new(Unsynced(Disk::new(path)));
@@ -74,7 +73,7 @@ fn write_store(path: &Path, segments: u64, days: u64) {
     }
 }
 
-/// The disk, but nothing is synced: with so many files that would take minutes.
+/// The disk without syncs, which would take minutes for so many files.
 #[derive(Debug)]
 struct Unsynced(Disk);
 
@@ -145,9 +144,9 @@ impl StorageFile for UnsyncedFile {
     }
 }
 
-/// Uses a store in a process of its own; prints and returns its figures.
+/// Uses a store in a separate process; prints and returns its figures.
 fn use_in_process(dir: &Path, segments: u64, what: &str) {
-    // The shell's own limit, so that no test needs to change the one of this process.
+    // The limit is set by a shell, so that no test changes the limit of this process.
     let script = format!("ulimit -S -n {FILES_MAX} && exec \"$0\" \"$@\"");
     let output = Command::new("sh")
         .args(["-c", &script])
@@ -195,7 +194,7 @@ fn a_day_with_very_many_segments() {
     use_store(segments, 1, "one day");
 }
 
-/// Counts what the process has open, until it is told to stop.
+/// Samples the number of open descriptors until it is told to stop.
 struct Descriptors {
     most: AtomicUsize,
     is_over: AtomicBool,
@@ -212,7 +211,7 @@ impl Descriptors {
     }
 }
 
-/// The process's memory of its own, in KiB.
+/// The process's private memory, in KiB.
 fn memory_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("RssAnon:"));
@@ -226,8 +225,8 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     (done, started.elapsed())
 }
 
-/// How long single calls took: the median, and what a tenth of them took at the most, which the
-/// machine's other work does not change much.
+/// Durations of single calls: the median, and the first decile, which other load on the machine
+/// changes little.
 #[derive(Clone, Copy)]
 struct Took {
     median: Duration,
@@ -249,7 +248,7 @@ fn options() -> Options {
         .sidecar_bytes_min(u64::MAX)
 }
 
-/// How long single operations take in an open store, by name.
+/// Durations of single operations in an open store, by name.
 fn operations(path: &Path, segments: u64, figures: &mut String) -> Vec<(&'static str, Took)> {
     const CALLS: u64 = 300;
     let store = options().open(path).unwrap();
@@ -373,7 +372,7 @@ fn operations(path: &Path, segments: u64, figures: &mut String) -> Vec<(&'static
     times
 }
 
-/// One of the processes of this file's tests; does nothing by itself.
+/// The child process of this file's tests; does nothing otherwise.
 #[test]
 fn process_that_opens() {
     let Some(dir) = std::env::var_os(ENV_DIR).map(PathBuf::from) else {
@@ -432,7 +431,7 @@ fn use_one(dir: &Path) -> String {
     assert_eq!(lines(&store), known);
     drop(store);
 
-    // A process died while it had the lock: `HEAD` names it.
+    // A process died while it held the lock: `HEAD` names it.
     let store = options().open(&path).unwrap();
     store.record(turn(0xdead, "before", FIRST_DAY)).unwrap();
     drop(store);
@@ -445,7 +444,7 @@ fn use_one(dir: &Path) -> String {
     assert_eq!(ack.unwrap().seq, known + 2);
     note("append after a writer died", within("the append", took));
 
-    // One batch that touches more segments than may be open.
+    // One batch for more segments than may be open.
     let batch: Vec<Record> = (0..wide)
         .map(|n| {
             turn(
@@ -482,7 +481,7 @@ fn use_one(dir: &Path) -> String {
             many.median, small.median
         )
         .unwrap();
-        // What goes through all segments takes far longer; a file to open does not.
+        // An operation that reads all segments takes far longer; one that opens a file does not.
         let most = small.quick * 5 + Duration::from_micros(100);
         assert!(many.quick <= most, "{figures}");
     }

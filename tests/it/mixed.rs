@@ -1,6 +1,6 @@
-//! Messages, events and proposals through two handles, as of two processes, over a storage that
-//! fails: whatever was acknowledged is there, nothing is there twice, and the sums are right in
-//! every handle and after opening anew.
+//! Messages, events and proposals through two handles, like two processes, over a failing storage:
+//! every acknowledged record is there, nothing is there twice, and the sums are right in every
+//! handle and after reopening.
 //!
 //! `DECKLOG_MIXED_OPS` sets the number of operations, `DECKLOG_SEED` repeats a run.
 
@@ -28,14 +28,14 @@ const KINDS: [Kind; 4] = [
     Kind::CodeEditProposals,
 ];
 
-/// A record as it was handed over, without what the log fills in.
+/// A record as submitted, without the fields that the log sets.
 fn plain(found: &Record, handed_over: &Record) -> Record {
     match (found.clone(), handed_over) {
         (Record::Message(mut found), Record::Message(given)) => {
             if given.sequence.is_none() {
                 found.sequence = None;
             }
-            // It has the task type of the request before it.
+            // An answer has the task type of its request.
             let is_answer = found.role == Role::Assistant || found.error.is_some();
             if given.task_type.is_none() && is_answer && found.role != Role::User {
                 found.task_type = None;
@@ -68,7 +68,7 @@ struct Run {
     memory: Memory,
     stores: Vec<Store>,
     mirror: Mirror,
-    /// Every line that there is, in order.
+    /// All lines, in order.
     lines: Vec<(u64, Record)>,
     faults: u64,
     hurt: u64,
@@ -99,8 +99,8 @@ impl Run {
             .unwrap()
     }
 
-    /// What a handle that knows nothing finds; it must begin with all that was known, and go on
-    /// with some of what was handed over, in order.
+    /// The lines as read by a new handle. They must start with all known lines, followed by some of
+    /// the submitted records, in order.
     fn settle(&mut self, batch: &[Record]) {
         let store = self.open(0);
         store.record_batch([]).unwrap();
@@ -158,7 +158,7 @@ impl Run {
         }
     }
 
-    /// Hands over once more what the log has: nothing comes of it.
+    /// Records existing data again, which changes nothing.
     fn again(&self, rng: &mut Rng, which: usize) {
         let messages: Vec<_> = self
             .lines
@@ -196,7 +196,7 @@ impl Run {
         let operation = self.memory.operations() + rng.below(12) as u64;
         self.memory.fail_at(operation, fault);
         self.record(rng, which);
-        // A handle that failed to write is poisoned, and no other.
+        // The handle whose write failed is poisoned, but no other.
         if let Err(e) = self.stores[which].record_batch([]) {
             assert_eq!(e.kind(), ErrorKind::Poisoned, "{e}");
             self.stores[which] = self.open(which);
@@ -247,7 +247,7 @@ fn through_every_fault_what_was_acknowledged_is_there_once_and_adds_up() {
     assert!(hurt > 0);
 }
 
-/// The power goes before a conversation of another process was synced; its message was.
+/// A power cut before another process's conversation was synced, but after its message was.
 #[test]
 fn a_message_that_outlives_its_conversation_counts_once_that_is_back() {
     let memory = Memory::new();
@@ -279,7 +279,7 @@ fn a_message_that_outlives_its_conversation_counts_once_that_is_back() {
     assert_eq!(store.record(next).unwrap().assigned, Some(2));
     let (_, stats) = store.get_conversation(talk.id).unwrap().unwrap();
     assert_eq!((stats.message_count, stats.total_tokens_in), (2, 3));
-    // The id of an event that is lost was never acknowledged at this level: it is free again.
+    // At this level, the id of the lost event was never acknowledged, so it is assigned again.
     assert_eq!(
         store.log_event(None, "agent.started", None).unwrap(),
         parent

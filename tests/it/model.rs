@@ -1,7 +1,7 @@
-//! The engine against a plain list. Two handles, as of two processes, record and ask at random
-//! over one storage; it fails, goes away, loses its power. The model is the list of all lines and
-//! knows the rules only as one would tell them: what stands is what the last line says. Whatever
-//! the engine answers must follow from that list, and whatever it acknowledged must stay on it.
+//! The engine against a plain list. Two handles, like two processes, record and query at random
+//! over one storage that fails, disappears and loses power. The model is the list of all lines,
+//! with simple rules: the last line of a key is its state. Every answer of the engine must follow
+//! from that list, and every acknowledged line must stay in it.
 //!
 //! `DECKLOG_MODEL_OPS` sets the number of operations, `DECKLOG_SEED` repeats a run.
 
@@ -23,11 +23,12 @@ use uuid::Uuid;
 
 use super::support::{DAY_1, DAY_MS, Rng, all_lines, count, still};
 
-/// So many operations on one store; then a new one, so that looking at all of it stays cheap.
+/// Number of operations per store. Then a new store is created, so that scans of all lines stay
+/// cheap.
 const OPERATIONS_PER_STORE: u64 = 1_500;
 const SEGMENT_BYTES_MAX: u64 = 3_000;
 
-/// Payloads, with what each one means.
+/// Payloads, each with a number. Equal numbers mean equal payloads.
 const PAYLOADS: [(&str, u8); 6] = [
     (r#"{"a":1,"b":[2]}"#, 0),
     (r#"{ "b" : [2.0], "a" : 1 }"#, 0),
@@ -49,7 +50,7 @@ fn meaning(payload: Option<&String>) -> Option<u8> {
 struct Line {
     seq: u64,
     record: Record,
-    /// Acknowledged through which handle, if it was.
+    /// The handle that acknowledged it, if any.
     by: Option<usize>,
     is_durable: bool,
 }
@@ -63,7 +64,7 @@ enum Expected {
 
 type CallKey = (Uuid, String);
 
-/// The list, and what follows from it.
+/// The list, and the state derived from it.
 #[derive(Debug, Default)]
 struct Model {
     lines: Vec<Line>,
@@ -106,7 +107,7 @@ impl Model {
         })
     }
 
-    /// What the rules say to a record.
+    /// The expected result of recording a record.
     fn expect(&self, record: &Record) -> Expected {
         match record {
             Record::Turn(turn) => {
@@ -173,7 +174,8 @@ impl Model {
         Some((req, outcome.map(|(_, done)| done.clone())))
     }
 
-    /// All that stands, by time and then by the order in which what stands was recorded.
+    /// All current turns, by time and then by the order in which their current versions were
+    /// recorded.
     fn turns(&self, query: &TurnQuery, as_of: Option<i64>) -> Vec<ConversationTurn> {
         let mut ids: Vec<Uuid> = Vec::new();
         for line in &self.lines {
@@ -277,7 +279,7 @@ fn same(a: Option<&String>, b: Option<&String>) -> bool {
     a == b || (a.is_some() && meaning(a) == meaning(b))
 }
 
-// What to record and to ask.
+// Records and queries.
 
 fn any_at(rng: &mut Rng) -> i64 {
     DAY_1 + rng.below(3) as i64 * DAY_MS + rng.below(4) as i64 * 1_000
@@ -396,7 +398,7 @@ fn any_call_query(rng: &mut Rng) -> CallQuery {
     }
 }
 
-/// Walks all pages of a list.
+/// Reads all pages of a list.
 fn walk<T: PartialEq + std::fmt::Debug>(
     limit: usize,
     expected: &[T],
@@ -435,7 +437,7 @@ struct Run {
     stores: [Option<Store>; 2],
     levels: [Durability; 2],
     model: Model,
-    /// Whether a fault or power cut came: then there may be torn lines.
+    /// Whether a fault or power cut occurred. Then there may be torn lines.
     was_hurt: bool,
     lost_power: bool,
     counts: Counts,
@@ -508,7 +510,7 @@ impl Run {
         }
     }
 
-    /// Takes one answer, which must be what the rules say.
+    /// Applies one answer, which must match the rules.
     fn take(&mut self, which: usize, record: Record, answer: decklog::Result<Ack>) {
         let expected = self.model.expect(&record);
         let is_durable = self.levels[which] == Durability::Disk;
@@ -533,7 +535,7 @@ impl Run {
         }
     }
 
-    /// After a failure: asks a handle that knows nothing what is there.
+    /// After a failure: reads the current lines with a new handle.
     fn settle(&mut self, batch: &[Record], acked: &[(Record, Ack)], which: usize) {
         self.memory.heal();
         self.was_hurt = true;
@@ -616,7 +618,7 @@ impl Run {
         Ok(())
     }
 
-    /// One of the next operations goes wrong.
+    /// Makes one of the next operations fail.
     fn fail(&mut self, rng: &mut Rng, which: usize) {
         let faults = [
             Fault::Error(io::ErrorKind::Other),
@@ -642,14 +644,14 @@ impl Run {
             }
         }
         self.memory.heal();
-        // The other handle must not care; this one may be poisoned, and is then opened again.
+        // The other handle must not be affected. This one may be poisoned, and is then reopened.
         while let Err(e) = self.store(which).record_batch([]) {
             assert_eq!(e.kind(), ErrorKind::Poisoned, "{e}");
             self.reopen(which);
         }
     }
 
-    /// The machine goes off; what was durable is there, the rest is or is not.
+    /// A power cut: durable data is kept, the rest may be lost.
     fn cut_power(&mut self, rng: &mut Rng) {
         self.counts.power_cuts += 1;
         (self.was_hurt, self.lost_power) = (true, true);
@@ -683,7 +685,7 @@ impl Run {
             );
             is_there
         });
-        // What is there now is what the disk held.
+        // The current lines are those that the disk kept.
         for line in &mut self.model.lines {
             (line.is_durable, line.by) = (true, None);
         }
@@ -745,7 +747,8 @@ fn run(name: &str, operations: u64, with_faults: bool) {
     let mut total = BTreeMap::<&str, u64>::new();
     let mut left = operations;
     while left > 0 {
-        // Each store has a seed of its own: a failure is found again without the stores before.
+        // Each store has its own seed, so that a failure can be reproduced without the stores
+        // before it.
         let seed = rng.clone().0;
         let guard = Told(seed);
         let mut own = Rng(rng.next());
@@ -772,7 +775,7 @@ fn run(name: &str, operations: u64, with_faults: bool) {
     println!("{name}: {total:?}");
 }
 
-/// Names the seed of the store at which a run panicked.
+/// Prints the seed of the store if a run panics.
 struct Told(u64);
 
 impl Drop for Told {

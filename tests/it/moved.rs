@@ -1,8 +1,8 @@
-//! The store's directory is moved under open handles, and another store takes its path; the working
-//! directory changes under a relative path. Whatever is acknowledged stands in the store whose lock,
-//! numbers and settings it was written by.
+//! The store's directory is moved under open handles and replaced by another store; the working
+//! directory changes under a relative path. Every acknowledged record is in the store whose lock,
+//! numbers and settings were used.
 //!
-//! `DECKLOG_MOVES` sets how often a directory is moved under a writer, at each of two rates.
+//! `DECKLOG_MOVES` sets the number of moves under a writer, at each of two rates.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use decklog::{ErrorKind, ObservabilityStore, Settings, Store, verify};
 
 use super::support::{DAY_1, DAY_MS, Spy, count, still, turn};
 
-/// All that stands in the segments of a store.
+/// The text of all segments of a store.
 fn text(path: &Path) -> String {
     let mut all = String::new();
     for day in fs::read_dir(path).unwrap() {
@@ -30,7 +30,7 @@ fn text(path: &Path) -> String {
     all
 }
 
-/// Moves a store away while a handle writes, and makes another one that keeps no content.
+/// Moves a store away while a handle writes, and creates another one that stores no content.
 fn move_once(pause: Duration, moved_after: Duration) {
     let dir = tempfile::tempdir().unwrap();
     let (path, away) = (dir.path().join("log"), dir.path().join("away"));
@@ -43,7 +43,7 @@ fn move_once(pause: Duration, moved_after: Duration) {
                 let said = turn(id, &format!("PLAIN {id} me@example.com"), DAY_1);
                 match store.upsert_conversation_turn(said) {
                     Ok(()) => acknowledged.push(id),
-                    // As an embedder would, after an error that says so.
+                    // As an embedder would after such an error.
                     Err(_) => match Store::options().create(false).open(&path) {
                         Ok(opened) => store = opened,
                         Err(e) => assert_eq!(e.kind(), ErrorKind::NotAStore, "{e}"),
@@ -86,8 +86,8 @@ fn move_once(pause: Duration, moved_after: Duration) {
     }
 }
 
-/// Bug: what was acknowledged by the old store's lock and settings stood in the new one, in plain
-/// text.
+/// Bug: a record acknowledged under the old store's lock and settings was written to the new one,
+/// in plain text.
 #[test]
 fn nothing_of_a_store_that_is_moved_goes_to_the_one_that_takes_its_path() {
     for round in 0..count("DECKLOG_MOVES", 8) {
@@ -97,8 +97,8 @@ fn nothing_of_a_store_that_is_moved_goes_to_the_one_that_takes_its_path() {
     }
 }
 
-/// Bug: the rest of a transaction went, by the old settings and numbers, to a store that had come
-/// into the same directory meanwhile.
+/// Bug: the rest of a transaction was written, by the old settings and numbers, to a store that had
+/// been moved into the directory meanwhile.
 #[test]
 fn a_store_that_comes_into_the_directory_during_a_write_gets_nothing_of_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -111,7 +111,7 @@ fn a_store_that_comes_into_the_directory_during_a_write_gets_nothing_of_it() {
     let another = still().settings(settings).open(&other).unwrap();
     another.record(turn(2, "OTHER", DAY_1)).unwrap();
     drop(another);
-    // As the next day's directory is made, the lock is held.
+    // The lock is held while the next day's directory is created.
     let (from, to) = (other.clone(), path.clone());
     spy.hook(move |operation, name| {
         if operation == "create_dir" && name == "2025-12-28" && from.exists() {
@@ -140,7 +140,7 @@ fn a_store_that_comes_into_the_directory_during_a_write_gets_nothing_of_it() {
     assert!(verify(&Disk::new(&path)).unwrap().is_clean());
 }
 
-/// Bug: a relative path was looked up anew for each file.
+/// Bug: a relative path was resolved again for each file.
 #[cfg(unix)]
 #[test]
 fn a_relative_path_is_that_of_the_directory_in_which_it_was_opened() {
@@ -160,7 +160,7 @@ fn a_relative_path_is_that_of_the_directory_in_which_it_was_opened() {
     for name in ["one", "two"] {
         drop(Store::open(dir.path().join(name).join("log")).unwrap());
     }
-    // The working directory is the whole process's.
+    // The working directory belongs to the whole process.
     let run = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["moved::a_relative_path", "--nocapture"])
         .env(PART, dir.path().canonicalize().unwrap())

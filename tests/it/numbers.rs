@@ -1,5 +1,5 @@
-//! Numbers that records are given, and those that the log gives: the latter never end, and stay
-//! within what every reader of JSON holds.
+//! Numbers set by clients and assigned by the log: the log never runs out of numbers, and they stay
+//! within the range that every JSON reader represents exactly.
 
 #![allow(clippy::cast_sign_loss)]
 
@@ -16,14 +16,14 @@ use uuid::Uuid;
 
 use super::support::{DAY_1, restamped, still};
 
-/// What JavaScript holds to the last digit.
+/// The largest integer that JavaScript represents exactly.
 const EXACT_MAX: i64 = (1 << 53) - 1;
 
 fn talk() -> Conversation {
     Conversation::new(Uuid::from_u128(1), Client::Api)
 }
 
-/// A record of each numbered kind, with a number or none; all of one day.
+/// A record of each numbered kind, with or without a number, all on one day.
 fn numbered(nth: u128, number: Option<i64>) -> [Record; 4] {
     let id = number.unwrap_or(0);
     let message = with!(ConversationMessage::new(talk().id, Role::User, "said"),
@@ -67,13 +67,13 @@ fn no_number_that_is_given_ends_those_that_the_log_gives() {
         assert_eq!(assigned(&store, record), GIVEN_NUMBER_MAX);
     }
     for next in 1..=3 {
-        // As one who reads the log anew, too.
+        // Also with a handle that reads the log again.
         let store = still().open(&path).unwrap();
         for record in numbered(20 + next as u128, None) {
             assert_eq!(assigned(&store, record), GIVEN_NUMBER_MAX + next);
         }
     }
-    // The next one may be given, as by who records another store's lines here.
+    // The next number may be set by a client, for instance to record another store's lines here.
     let store = still().open(dir.path().join("other")).unwrap();
     store.record(talk()).unwrap();
     for nth in 0..3 {
@@ -83,8 +83,8 @@ fn no_number_that_is_given_ends_those_that_the_log_gives() {
     }
 }
 
-/// Writes another number into the only line of each numbered kind, as an earlier version would
-/// have taken it.
+/// Writes another number into the only line of each numbered kind, as an earlier version would have
+/// accepted.
 fn renumber(path: &Path, from: i64, to: i64) {
     for kind in ["messages", "events", "history", "inbox"] {
         let file = path.join(format!("2025-12-27/{kind}.0001.jsonl"));
@@ -125,7 +125,7 @@ fn a_store_with_a_number_past_the_bound_goes_on() {
                 assert_eq!(assigned(&store, record), next);
             }
         }
-        // What is there is found, and is the same fact when it is told again.
+        // Existing numbers are found, and recording them again is unchanged.
         let store = still().open(&path).unwrap();
         let event = store.get_event(great).unwrap();
         assert_eq!(event.unwrap().id, great);

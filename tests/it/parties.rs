@@ -1,7 +1,7 @@
-//! What the tests of upkeep among many processes share: facts of which it is known whether they
-//! are past their time, and processes that append them, read them, or rewrite the log.
+//! Shared by the tests of upkeep with many processes: facts for which it is known whether they have
+//! expired, and processes that append them, read them, or rewrite the log.
 //!
-//! A process is this very test binary, started again with one test to run.
+//! A process is this test binary, started again with one test to run.
 
 #![allow(clippy::cast_possible_wrap)]
 
@@ -27,13 +27,13 @@ use super::erase::{conversation, erase};
 use super::support::{DAY_1, DAY_MS, Kid, Rng, count, done, plain_users, request, turn};
 use super::upkeep::{compact, retain};
 
-/// Facts are of so many days, of which the first half is past its time.
+/// Number of days that facts belong to. The first half has expired.
 const DAYS: u64 = 8;
 pub const NOW: i64 = DAY_1 + (DAYS as i64 / 2 + 90) * DAY_MS + 5;
-/// The writer of what was there before all else.
+/// The writer of the facts that exist before the test.
 pub const FIRST: u64 = 1;
 pub const FIRST_FACTS: u64 = 160;
-/// What is to be forgotten begins so, and ends with a dot.
+/// The start of each text to be erased, which ends with a dot.
 pub const SECRET: &[u8] = b"the secret";
 
 pub fn is_due(number: u64) -> bool {
@@ -48,7 +48,7 @@ fn at(number: u64) -> i64 {
     DAY_1 + (number % DAYS) as i64 * DAY_MS + number as i64
 }
 
-/// What is recorded of a fact, together.
+/// The records of a fact, written together.
 pub fn records(writer: u64, number: u64) -> Vec<Record> {
     let (id, time) = (id(writer, number), at(number));
     let thread = Some(Uuid::from_u64_pair(writer, u64::MAX));
@@ -69,8 +69,8 @@ pub fn records(writer: u64, number: u64) -> Vec<Record> {
                 created_at: stamp(number & !1),
                 updated_at: stamp(number | 1),
             );
-            // On two days of the same half.
             let messages = [number & !1, number | 1].map(|on| {
+            // On two days, both expired or both not.
                 with!(ConversationMessage::new(id, Role::User, format!("message {on}")),
                     id: Uuid::from_u64_pair(writer, 1 << 40 | number << 1 | on & 1),
                     timestamp: stamp(on),
@@ -84,7 +84,7 @@ pub fn records(writer: u64, number: u64) -> Vec<Record> {
     }
 }
 
-/// Whether a fact is there, as it must be if it is.
+/// Whether a fact is there. If it is, checks that it is complete.
 pub fn look(store: &Store, writer: u64, number: u64) -> bool {
     let (id, expected) = (id(writer, number), records(writer, number));
     match number / DAYS % 4 {
@@ -96,7 +96,7 @@ pub fn look(store: &Store, writer: u64, number: u64) -> bool {
             if let Some(outcome) = outcome {
                 assert_eq!(Record::from(outcome), expected[1]);
             } else {
-                // Its lines are in two segments.
+                // Its lines are in two segments, of which one may have been removed.
                 assert!(
                     is_due(number),
                     "the outcome of {number} of {writer} is gone"
@@ -126,10 +126,10 @@ pub fn look(store: &Store, writer: u64, number: u64) -> bool {
     true
 }
 
-/// How far each writer came.
+/// The last acknowledged fact of each writer.
 pub type Tally = BTreeMap<u64, u64>;
 
-/// All that was acknowledged is there, unless it is past its time.
+/// All acknowledged facts are there, unless expired.
 pub fn assert_there(store: &Store, tally: &Tally) {
     for (writer, last) in tally {
         for number in 0..=*last {
@@ -142,7 +142,7 @@ pub fn assert_there(store: &Store, tally: &Tally) {
     }
 }
 
-/// The turns of a writer, each once.
+/// The turns of a writer, each listed once.
 pub fn assert_listed(store: &Store, writer: u64, last: u64) {
     let is_turn = |number: u64| matches!(number / DAYS % 4, 0 | 3);
     let query = TurnQuery {
@@ -163,7 +163,7 @@ pub fn assert_listed(store: &Store, writer: u64, last: u64) {
     }
 }
 
-/// Who follows gets the last line of each fact that stays, in order, and no line twice.
+/// A follower that must get the last line of each unexpired fact, in order, and no line twice.
 struct Follower {
     store: Store,
     follow: Follow,
@@ -191,7 +191,7 @@ impl Follower {
                 Record::Message(message) => message.conversation_id.as_u64_pair(),
                 _ => continue,
             };
-            // Of what is erased, and of what is past its time, any part may come.
+            // Erased and expired facts may arrive in part.
             if writer > u64::from(u32::MAX) || is_due(number) {
                 continue;
             }
@@ -222,7 +222,7 @@ pub fn open(path: &Path, segment_bytes_max: u64, durability: Durability) -> Stor
         .settings(plain_users())
         .durability(durability)
         .lock_timeout(Duration::from_secs(60))
-        // What is rewritten, and when, is for the test to say.
+        // The test decides when to rewrite.
         .upkeep(false)
         .segment_bytes_max(segment_bytes_max)
         .open(path)
@@ -242,12 +242,12 @@ fn say(text: &str) {
     out.flush().unwrap();
 }
 
-/// Where the readers are told that it is over, and what they must have followed by then.
+/// The file that tells the readers to end, and which facts they must have followed by then.
 pub fn end_of(dir: &Path) -> PathBuf {
     dir.with_extension("end")
 }
 
-/// Where a writer notes how many of its facts were acknowledged.
+/// The file with the number of a writer's acknowledged facts.
 fn acked_of(dir: &Path, writer: u64) -> PathBuf {
     dir.with_extension(format!("acked.{writer}"))
 }
@@ -257,7 +257,7 @@ fn acked(dir: &Path, writer: u64) -> u64 {
     noted.try_into().map_or(0, u64::from_le_bytes)
 }
 
-/// Does nothing, unless it is a process that a test started.
+/// Does nothing unless a test started it as a process.
 #[test]
 fn process_that_takes_part() {
     let Ok(role) = std::env::var(ENV_ROLE) else {
@@ -270,7 +270,7 @@ fn process_that_takes_part() {
     } else {
         Durability::Process
     };
-    // The harness began a line.
+    // The test harness has printed the start of a line.
     say("");
     match &*role {
         "append" => {
@@ -298,7 +298,7 @@ fn process_that_takes_part() {
     }
 }
 
-/// Compacts, retains, or records something and erases it; tells what was erased.
+/// Compacts, retains, or records something and erases it; returns the erased text.
 pub fn keep_up(store: &Store, rng: &mut Rng, (seed, nth): (u64, u64)) -> Option<String> {
     match rng.below(4) {
         0 => _ = compact(store, NOW),
@@ -319,7 +319,7 @@ pub fn keep_up(store: &Store, rng: &mut Rng, (seed, nth): (u64, u64)) -> Option<
     None
 }
 
-/// The last facts of a writer, before `next`, are there.
+/// The last facts of a writer before `next` are there.
 fn assert_last(store: &Store, writer: u64, next: u64) {
     let stays = (0..next).rev().filter(|number| !is_due(*number));
     for number in stays.take(3) {
@@ -340,8 +340,9 @@ fn read(dir: &Path, seed: u64) {
         }
         assert_listed(&store, FIRST, FIRST_FACTS - 1);
         follower.go_on(Duration::ZERO);
-        // Also all that it followed, which others may see a moment later, as it need not be
-        // acknowledged yet; and all that is.
+        // Facts that this reader has followed are visible to its own handle; others may see them a
+        // moment later, as they need not be acknowledged yet. Acknowledged facts are visible to
+        // both.
         for (writer, next) in &follower.next {
             assert_last(&follower.store, *writer, *next);
             assert_last(&store, *writer, acked(dir, *writer));
@@ -349,7 +350,7 @@ fn read(dir: &Path, seed: u64) {
         if rng.one_in(30) {
             store = open(dir, 3_000, Durability::Process);
             assert_there(&store, &first);
-            // All of it, by who comes only now.
+            // A new follower gets all of them.
             let mut late = Follower::new(&store);
             late.go_on(Duration::ZERO);
             assert!(late.has_all(&first));
@@ -377,7 +378,7 @@ fn read(dir: &Path, seed: u64) {
     }
 }
 
-/// A process, and what it says.
+/// A process and its output.
 pub struct Party {
     kid: Kid,
     said: Option<JoinHandle<Vec<String>>>,
@@ -407,7 +408,7 @@ impl Party {
         let tally = Arc::clone(tally);
         let said = std::thread::spawn(move || {
             let (mut said, mut line) = (Vec::new(), String::new());
-            // The last one may be cut short.
+            // The last line may be torn.
             while lines.read_line(&mut line).unwrap() > 0 && line.ends_with('\n') {
                 let words: Vec<&str> = line.split_whitespace().collect();
                 if let ["ack", writer, number] = words[..] {
@@ -424,7 +425,7 @@ impl Party {
         Party { kid, said }
     }
 
-    /// It must not have ended by itself.
+    /// Asserts that it has not ended by itself.
     pub fn assert_running(&mut self) {
         if let Some(status) = self.kid.0.try_wait().unwrap() {
             self.fail(status);
@@ -438,7 +439,7 @@ impl Party {
         panic!("a process failed: {status}: {why}");
     }
 
-    /// Kills it; what it said until then.
+    /// Kills it; returns its output until then.
     pub fn kill(mut self) -> Vec<String> {
         self.assert_running();
         self.kid.0.kill().unwrap();
@@ -446,7 +447,7 @@ impl Party {
         self.said.take().unwrap().join().unwrap()
     }
 
-    /// Waits until it ends well.
+    /// Waits for a successful end.
     pub fn end(mut self) -> Vec<String> {
         let status = self.kid.0.wait().unwrap();
         if !status.success() {

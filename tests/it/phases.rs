@@ -1,5 +1,5 @@
-//! What a store goes through while something fails: all that is ever done to its files, phase by
-//! phase, by a program that goes on after every error as well as it can.
+//! Phases of a store's life, for fault injection: every operation on its files, phase by phase, by
+//! a program that continues after every error as well as it can.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,18 +18,18 @@ use super::support::{DAY_1, DAY_1_NAME, DAY_MS, all_lines, done, failed, request
 /// A few lines fill a segment.
 const SEGMENT_BYTES_MAX: u64 = 1_000;
 
-/// One time of a store's life.
+/// A phase of a store's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// A new store is made, written at level `Disk`, and closed with a sidecar.
+    /// Creates a store, writes at level `Disk`, and closes it with a sidecar.
     Create,
-    /// It is opened with the sidecar, and written at level `Process` until segments are full.
+    /// Opens it with the sidecar, and writes at level `Process` until segments are full.
     Roll,
-    /// Someone's bytes get into a segment, and are taken out.
+    /// Foreign bytes get into a segment, and are removed.
     Repair,
     Capture,
     Import,
-    /// Everything is handed over once more, as by a program that was told of an error.
+    /// Everything is recorded again, as by a program that got an error.
     Again,
     /// Everything is read and checked.
     Read,
@@ -47,12 +47,12 @@ impl Phase {
     ];
 }
 
-/// What came back for a record.
+/// The result of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Heard {
-    /// It is in the log, under this number where one was told; by what it [says](said).
+    /// It is in the log, under this number if known; described by [`said`](said).
     Acked(Option<u64>, String),
-    /// This went wrong.
+    /// The error.
     Failed(ErrorKind, String),
 }
 
@@ -70,7 +70,7 @@ fn call(id: u128) -> [Record; 2] {
     [req.into(), outcome.into()]
 }
 
-/// What a phase hands over, in batches.
+/// The records of a phase, in batches.
 fn batches(phase: Phase) -> Vec<Vec<Record>> {
     let [ask_1, told_1] = call(1);
     let [ask_2, told_2] = call(2);
@@ -107,7 +107,8 @@ fn batches(phase: Phase) -> Vec<Vec<Record>> {
                 .collect(),
         ],
         Phase::Again => {
-            // Not those that the log numbers itself, nor the turn that was told anew.
+            // Without records that the log numbers itself, and without the turn that was recorded
+            // again with a new version.
             let is_same = |record: &Record| match record {
                 Record::Turn(turn) => turn.id.as_u128() != 1,
                 Record::CallRequested(_) | Record::CallDone(_) => true,
@@ -129,7 +130,7 @@ fn session() -> PathBuf {
     data.join("claude-code-subagent.jsonl")
 }
 
-/// What the import adds to a log.
+/// The records that the import adds.
 pub fn imported() -> &'static [Record] {
     static IMPORTED: OnceLock<Vec<Record>> = OnceLock::new();
     IMPORTED.get_or_init(|| {
@@ -150,7 +151,7 @@ pub fn options(storage: &Arc<dyn Storage>, durability: Durability) -> Options {
         .storage(Arc::clone(storage))
 }
 
-/// Tells what is heard, and checks that a handle that failed stays so.
+/// Reports results, and checks that a failed handle stays failed.
 struct Teller<'a> {
     told: &'a mut dyn FnMut(Heard),
     is_poisoned: bool,
@@ -158,7 +159,7 @@ struct Teller<'a> {
 
 impl Teller<'_> {
     fn fail(&mut self, e: &decklog::Error) {
-        // NotFound: the request of this outcome was not taken.
+        // NotFound: the request of this outcome was not accepted.
         let expected = [
             ErrorKind::Io,
             ErrorKind::Poisoned,
@@ -190,7 +191,7 @@ impl Teller<'_> {
     }
 }
 
-/// Runs one phase; tells what came of it.
+/// Runs one phase and reports its results.
 pub fn run(
     phase: Phase,
     storage: &Arc<dyn Storage>,
@@ -292,7 +293,7 @@ fn capture(store: &Store, teller: &mut Teller<'_>) {
         failed: lost.len() as u64,
         ..CaptureStats::default()
     };
-    // Every record is accounted for, and each one that failed was named.
+    // Every record is accounted for, and each failed one was reported.
     assert_eq!(stats, expected);
     match flushed {
         Ok(()) => assert_eq!(lost, []),
@@ -305,9 +306,9 @@ fn capture(store: &Store, teller: &mut Teller<'_>) {
     }
 }
 
-/// Checks a store that was opened anew, on a disk that is well again, against what was heard: what
-/// was acknowledged is there, once; nothing is there twice or in part; what the store says of its
-/// own numbers holds; and appends go on. Says how many lines it has.
+/// Checks a reopened store on a working disk against the results: acknowledged records are there,
+/// once; nothing is there twice or in part; the store's own counts are right; and appends work.
+/// Returns the number of lines.
 pub fn check(storage: &Arc<dyn Storage>, heard: &[Heard], case: &str) -> u64 {
     let store = options(storage, Durability::Process).open("");
     let store = store.unwrap_or_else(|e| panic!("{case}: {e}"));
@@ -362,7 +363,7 @@ pub fn check(storage: &Arc<dyn Storage>, heard: &[Heard], case: &str) -> u64 {
     ack.seq
 }
 
-/// What a record says, on one line. The log numbers some of them itself.
+/// The content of a record on one line, without ids, since the log assigns some of them.
 pub fn said(record: &Record) -> String {
     let mut record = record.clone();
     match &mut record {
@@ -373,7 +374,7 @@ pub fn said(record: &Record) -> String {
     format!("{record:?}")
 }
 
-/// All that can be in the log.
+/// All records that the log may contain.
 fn known() -> &'static BTreeSet<String> {
     static KNOWN: OnceLock<BTreeSet<String>> = OnceLock::new();
     KNOWN.get_or_init(|| {

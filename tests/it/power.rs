@@ -1,14 +1,13 @@
-//! The power goes away, again and again, under processes that write at level `Disk`: a file
-//! system of its own (ext4, XFS), mounted from a file, is shut down without its log being
-//! flushed, so that all that no fsync has put on disk is gone, and is mounted anew. What was
-//! acknowledged at level `Disk` is there once, under the sequence number that was said, in files
-//! and directories that were new a moment before as well as in old ones; what was acknowledged at
-//! level `Process` a moment before may be gone, but is never there in part or twice; the store
-//! opens and is written on.
+//! Repeated power cuts under processes that write at level `Disk`: a separate file system (ext4,
+//! XFS), mounted from a file, is shut down without flushing its log, so that everything not synced
+//! is lost, and is mounted again. Records acknowledged at level `Disk` are there once, under the
+//! acknowledged sequence number, in files and directories new or old. Records acknowledged at level
+//! `Process` shortly before may be lost, but are never there in part or twice. The store opens and
+//! accepts records.
 //!
-//! `DECKLOG_POWER_CUTS` sets the cuts for each of the file systems; without it, nothing is run,
-//! as it takes root, loop devices, `mkfs.ext4`, `mkfs.xfs` and `xfs_io`. `DECKLOG_SEED` repeats
-//! the choices of a run.
+//! `DECKLOG_POWER_CUTS` sets the number of cuts for each file system. Without it, nothing is run,
+//! because the test needs root, loop devices, `mkfs.ext4`, `mkfs.xfs` and `xfs_io`. `DECKLOG_SEED`
+//! repeats the choices of a run.
 
 #![allow(clippy::unwrap_used)]
 
@@ -30,11 +29,11 @@ use super::crash::{
 };
 use super::support::{Rng, all_lines, count};
 
-/// XFS takes no less than 300 MB. Only what is written takes room.
+/// XFS requires at least 300 MB. The file is sparse.
 const IMAGE_BYTES: u64 = 512 << 20;
-/// On one file system, so that it never fills.
+/// Number of cuts per file system, so that it never fills up.
 const CUTS_PER_IMAGE: u64 = 50;
-/// The writer of what is recorded after each cut.
+/// The writer of the records after each cut.
 const SURVIVOR: u64 = u64::MAX >> 40;
 
 fn run<const N: usize>(program: &str, arguments: [&OsStr; N]) {
@@ -44,7 +43,7 @@ fn run<const N: usize>(program: &str, arguments: [&OsStr; N]) {
     assert!(output.status.success(), "{program} {arguments:?}: {said}");
 }
 
-/// A file system in a file, mounted as long as this lives.
+/// A file system in a file, mounted while this value lives.
 #[derive(Debug)]
 pub struct Machine {
     dir: TempDir,
@@ -95,8 +94,8 @@ impl Machine {
                 std::fs::remove_file(&probe).unwrap();
                 return;
             }
-            // Who has a mount namespace of their own, made a moment ago, still has it mounted as
-            // it was shut down.
+            // A process with a mount namespace created a moment ago still has the shut-down file
+            // system mounted.
             assert!(Instant::now() < deadline, "the file system stays shut down");
             self.unmount();
             std::thread::sleep(Duration::from_millis(20));
@@ -134,7 +133,7 @@ impl Drop for Machine {
                 .args([OsStr::new(flag), root.as_ref()])
                 .status()
         };
-        // A process that was killed may hold it for another moment.
+        // A killed process may hold it a moment longer.
         for _ in 0..100 {
             if !self.is_mounted {
                 return;
@@ -149,7 +148,7 @@ impl Drop for Machine {
 #[derive(Debug, Default)]
 struct Sums {
     cuts: u64,
-    /// Where no process had come to acknowledge anything.
+    /// Cuts before any acknowledgement.
     unheard: u64,
     new_stores: u64,
     acknowledged_at_disk: u64,
@@ -158,12 +157,12 @@ struct Sums {
     acknowledged_at_process: u64,
     lost_at_process: u64,
     torn: u64,
-    /// Sequence numbers of lines that are gone, none of them acknowledged at `Disk`.
+    /// Sequence numbers of lost lines, none of them acknowledged at `Disk`.
     gaps: u64,
     lines: u64,
 }
 
-/// A store, and what is known to be in it.
+/// A store and its known contents.
 struct Log {
     path: PathBuf,
     tally: Tally,
@@ -175,7 +174,7 @@ struct Log {
 }
 
 impl Log {
-    /// One that is not there yet, nor are the directories above it.
+    /// A store that does not exist yet, nor do the directories above it.
     fn new(root: &Path, number: u64) -> Log {
         Log {
             path: root.join(format!("{number}/some/where/log")),
@@ -188,7 +187,7 @@ impl Log {
         }
     }
 
-    /// Lets processes write until some moment, and kills them.
+    /// Lets processes write for a while, then kills them.
     fn work(&mut self, rng: &mut Rng) -> Vec<Heard> {
         let levels = *rng.pick(&[Levels::Disk, Levels::Disk, Levels::Both, Levels::Process]);
         let mut workers: Vec<Worker> = Vec::new();
@@ -217,7 +216,7 @@ impl Log {
                 workers.push(worker);
             }
             drop(sender);
-            // Often a moment after the first ones, when everything is new.
+            // Often just after the first ones, when all files are new.
             let until = *rng.pick(&[0, 1, 1, 10, 100, 400]);
             let until = if until > 1 { rng.below(until) } else { until };
             while heard.len() < until {
@@ -238,7 +237,7 @@ impl Log {
         heard
     }
 
-    /// What the disk holds after a cut, before anyone writes to it.
+    /// The contents of the disk after a cut, before the next write.
     fn look(&mut self) -> Option<Verification> {
         let found = match verify(&Disk::new(&self.path)) {
             Ok(found) => found,
@@ -262,7 +261,7 @@ impl Log {
         Some(found)
     }
 
-    /// Compares what is there after a cut with what is known, and writes on.
+    /// Compares the contents after a cut with what is known, and continues to write.
     fn recover(&mut self, heard: &[Heard], sums: &mut Sums) {
         let found = self.look();
         let read = found.is_some().then(|| {
@@ -271,7 +270,7 @@ impl Log {
         });
         let options = Store::options().durability(Durability::Disk);
         let store = options.sidecar_bytes_min(0).open(&self.path).unwrap();
-        // Last lines that lack nothing but their LF get it.
+        // A last line without its LF gets it.
         store.record_batch([]).unwrap();
         let lines = all_lines(&store);
         let read = read.unwrap_or_default();
@@ -284,14 +283,14 @@ impl Log {
             .partition(|heard| heard.level == Durability::Disk);
         assert_eq!(lost, [], "acknowledged, and lost");
         assert_eq!(findings.doubled, [], "there twice");
-        // Not only the line, but also what it builds on.
+        // Also the records that it depends on.
         for one in heard.iter().filter(|one| one.level == Durability::Disk) {
             assert_seen(&store, one.writer, one.number);
         }
         sums.lost += lost.len() as u64;
         sums.doubled += findings.doubled.len() as u64;
         sums.lost_at_process += gone.len() as u64;
-        // All of it was read from the disk: from now on, it stays.
+        // All of it was read from the disk, so from now on it must stay.
         self.tally = Tally::default();
         for ((writer, number), seq) in findings.found {
             self.hear(writer, number, seq);
@@ -320,7 +319,8 @@ impl Log {
     }
 }
 
-/// Someone else has this or that file synced, so that after a cut they stand at different times.
+/// Another process syncs random files, so that after a cut the files are in states of different
+/// times.
 fn sync_now_and_then(store: &Path, mut rng: Rng, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         let days = std::fs::read_dir(store).into_iter().flatten().flatten();
@@ -376,7 +376,7 @@ fn what_was_acknowledged_at_disk_level_survives_power_cuts() {
     for file_system in ["ext4", "xfs"] {
         let started = Instant::now();
         let sums = cut_again_and_again(file_system, cuts, &mut rng);
-        // Else the power was never gone.
+        // Otherwise no power cut took effect.
         assert!(cuts < 50 || sums.lost_at_process > 0, "{sums:?}");
         println!(
             "{file_system}: {sums:?} in {:.1} s",

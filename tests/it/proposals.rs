@@ -1,5 +1,5 @@
-//! Proposals against a plain model of their life: pending, then approved or denied, applied,
-//! reverted, each step once; retracted and proposed again; and what stood at every time.
+//! Proposals against a plain model of their life cycle: pending, then approved or denied, applied,
+//! reverted, each step once; retracted and proposed again; and the state as of every time.
 //!
 //! `DECKLOG_PROPOSAL_OPS` sets the number of operations.
 
@@ -28,14 +28,14 @@ enum Expected {
     Refused(ErrorKind),
 }
 
-/// One proposal as it was told: its versions and its steps, in order.
+/// A proposal's versions and steps, in order.
 #[derive(Debug, Default, Clone)]
 struct Life {
     versions: Vec<(u64, CodeEditProposal)>,
     steps: Vec<(u64, ProposalStep)>,
 }
 
-/// The three texts of edits that there are; the first two say the same.
+/// The three possible texts of edits. The first two are equivalent.
 const EDITS: [&str; 3] = [
     r#"{"a":1,"b":2}"#,
     r#"{ "b": 2.0, "a": 1 }"#,
@@ -87,7 +87,7 @@ impl Life {
         if says_the_same(last, new) {
             return Expected::Unchanged(*seq);
         }
-        // What was decided of was these edits.
+        // The decision was made about these edits.
         let known = self.asserted().unwrap();
         let is_decided = !self.steps.is_empty() && new.created_at.is_valid;
         let same_edits = edits(&known.diffs_json) == edits(&new.diffs_json)
@@ -198,7 +198,7 @@ fn check_list(rng: &mut Rng, store: &Store, lives: &[Life]) {
         limit: 1 + rng.below(4),
         after: None,
     };
-    // In the order in which what stands, or stood, was recorded.
+    // In the order in which the current or last version was recorded.
     let seq = |life: &Life| {
         let had_come = |at: i64| as_of.is_none_or(|as_of| at <= as_of);
         let mut versions = life.versions.iter();
@@ -306,7 +306,7 @@ fn proposed(id: u128) -> (Store, Uuid) {
     (store, id)
 }
 
-/// Bug: a decision that brought an `applied_at` along made an approved proposal read as applied.
+/// Bug: a decision with an `applied_at` made an approved proposal read as applied.
 #[test]
 fn a_decision_says_nothing_of_when_it_was_applied() {
     let (store, id) = proposed(1);
@@ -323,7 +323,8 @@ fn a_decision_says_nothing_of_when_it_was_applied() {
     assert_eq!(store.get_proposal(id).unwrap().unwrap().status, Pending);
 }
 
-/// Bug: edits that were approved, then retracted, could come back as other edits, still approved.
+/// Bug: approved edits that were retracted could be proposed again with other edits, and were still
+/// approved.
 #[test]
 fn what_was_decided_is_not_decided_of_other_edits() {
     let (store, id) = proposed(1);
@@ -429,7 +430,7 @@ fn what_is_no_proposal_or_step_is_refused_by_name() {
         &["-1"],
     );
     assert_eq!(store.last_lines(9).unwrap().len(), 1);
-    // A time that is the log's own is taken, another one is not.
+    // The time that the log has is accepted, another one is not.
     store.record(step(Approved)).unwrap();
     let applied = ProposalStep {
         decided_at: Some(DAY_1),

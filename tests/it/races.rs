@@ -1,10 +1,11 @@
-//! Many write at once: threads on one handle, handles on one directory, processes on one
-//! directory. What was acknowledged is there once, everyone sees it as soon as it was
-//! acknowledged, and the sequence numbers have neither gaps nor repeats.
+//! Concurrent writers: threads on one handle, handles on one directory, processes on one directory.
+//! Each acknowledged record is there once and visible to all as soon as it was acknowledged, and
+//! the sequence numbers have no gaps or repeats.
 //!
 //! `DECKLOG_RACE_CALLS` sets the calls per process, `DECKLOG_RACE_THOUGHTS` the thoughts,
-//! `DECKLOG_RACE_KILLS` the rounds of killing those who think, `DECKLOG_RACE_TASKS` the tasks of
-//! an inbox that all claim from, `DECKLOG_RACE_HELD` those of one whose workers are killed.
+//! `DECKLOG_RACE_KILLS` the rounds of killing processes that record thoughts, `DECKLOG_RACE_TASKS`
+//! the tasks of an inbox with concurrent claims, `DECKLOG_RACE_HELD` the tasks of an inbox whose
+//! workers are killed.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
 
@@ -27,7 +28,7 @@ use uuid::Uuid;
 
 use super::support::{DAY_1, DAY_MS, Rng, Spy, all_lines, count, done, request, turn};
 
-/// The call `number` of a writer; writers share the odd ones.
+/// Call `number` of a writer. Writers share the odd ones.
 fn call(writer: u64, number: u64) -> ToolCallReq {
     let owner = if number.is_multiple_of(2) {
         writer + 1
@@ -40,7 +41,7 @@ fn call(writer: u64, number: u64) -> ToolCallReq {
 
 #[derive(Debug, Default)]
 struct Tally {
-    /// Sequence number by what was acknowledged, and how often as added.
+    /// Sequence number of each acknowledged record, and the number of acknowledgements as added.
     acks: BTreeMap<String, (u64, u32)>,
 }
 
@@ -81,7 +82,7 @@ fn write_calls(store: &Store, writer: u64, calls: u64, mut heard: impl FnMut(&st
     }
 }
 
-/// Nothing lost, nothing twice, no number left out; two handles that know nothing agree.
+/// Nothing is lost or duplicated, no number is skipped, and two new handles agree.
 fn check(path: &Path, tally: &Tally) {
     let lines: u64 = tally.acks.len() as u64;
     for (key, (_, added)) in &tally.acks {
@@ -131,7 +132,7 @@ fn race_threads(handles: usize, threads: usize, durability: Durability, calls: u
                     start.wait();
                     write_calls(mine, writer as u64, calls, |key, seq, is_added| {
                         tally.hear(key.to_owned(), seq, is_added);
-                        // Acknowledged is seen, by whatever handle.
+                        // An acknowledged record is visible to every handle.
                         let mut words = key.splitn(2, ' ');
                         let request_id: Uuid = words.next().unwrap().parse().unwrap();
                         let (call_id, op) = words.next().unwrap().rsplit_once(' ').unwrap();
@@ -181,7 +182,7 @@ fn sixteen_threads_on_four_handles() {
     race_threads(4, 16, Durability::Disk, 4);
 }
 
-/// Bug: the store's lock was given back after the threads' own mutex. The next thread took both,
+/// Bug: the store's lock was released after the threads' own mutex. The next thread took both,
 /// through the same file handle, and the late unlock then left it writing without the lock.
 #[test]
 fn a_thread_gives_the_lock_back_before_the_next_one_takes_it() {
@@ -193,7 +194,7 @@ fn a_thread_gives_the_lock_back_before_the_next_one_takes_it() {
     let before = spy.events().len();
     spy.hook(|operation, _| {
         if operation == "unlock" {
-            // Long enough for another thread to come in, if it can.
+            // Long enough for another thread to enter, if it can.
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(())
@@ -266,9 +267,8 @@ fn of_many_outcomes_one_stands() {
     assert_eq!((found.is_clean(), found.good_lines), (true, 20));
 }
 
-/// Bug: who looked at all segments while a batch was under way might see a later line of it and
-/// not yet an earlier one, in a segment that was looked at before. Who followed the log was
-/// handed the later one, and never the other.
+/// Bug: a check of all segments during a batch could see a later line but not an earlier one, in a
+/// segment checked before. A follower then received the later line and never the earlier one.
 #[test]
 fn who_follows_the_log_while_a_batch_is_written_misses_no_line() {
     let memory = Memory::new();
@@ -282,8 +282,8 @@ fn who_follows_the_log_while_a_batch_is_written_misses_no_line() {
     writer.record(turn(1, "", DAY_1)).unwrap();
     writer.record(request.clone()).unwrap();
 
-    // The batch begins; a reader that has seen the first segment waits until all is written, but
-    // not yet told to others.
+    // The batch starts. A reader that has checked the first segment waits until everything is
+    // written but not yet published in HEAD.
     let (begin, has_begun) = channel();
     let (go_on, may_go_on) = channel();
     let (wrote, is_written) = channel();
@@ -339,13 +339,13 @@ fn who_follows_the_log_while_a_batch_is_written_misses_no_line() {
     });
 }
 
-// Processes: this very test binary, started again with one test to run.
+// Processes: this test binary, started again with one test to run.
 
 const ENV_DIR: &str = "DECKLOG_RACE_DIR";
 const ENV_WRITER: &str = "DECKLOG_RACE_WRITER";
 const ENV_COUNT: &str = "DECKLOG_RACE_COUNT";
 
-/// Does nothing, unless it is a process that one of the tests below started.
+/// Does nothing unless one of the tests below started it as a process.
 #[test]
 fn process_of_a_race() {
     let Ok(dir) = std::env::var(ENV_DIR) else {
@@ -371,7 +371,7 @@ fn start(dir: &Path, writer: u64, calls: u64) -> Child {
     start_as("process_of_a_race", dir, writer, calls)
 }
 
-/// Starts a process that runs one of the tests that do nothing by themselves.
+/// Starts a process that runs one of these child tests.
 fn start_as(test: &str, dir: &Path, writer: u64, calls: u64) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &format!("races::{test}"), "--test-threads=1"])
@@ -387,7 +387,7 @@ fn acks_path(dir: &Path, writer: u64) -> PathBuf {
     dir.join(format!("acks.{writer}"))
 }
 
-/// What a process noted; a last line without LF is of a process that was killed.
+/// The acknowledgements noted by a process. A last line without LF comes from a killed process.
 fn acks(dir: &Path, writer: u64, tally: &mut Tally) -> u64 {
     let text = std::fs::read_to_string(acks_path(dir, writer)).unwrap_or_default();
     let mut heard = 0;
@@ -433,13 +433,13 @@ fn eight_processes_on_one_directory() {
     );
 }
 
-/// In a child: says that it is ready, and waits until all are.
+/// In a child: reports that it is ready, and waits until all are.
 fn await_go(dir: &Path, writer: u64) {
     std::fs::write(dir.join(format!("ready.{writer}")), "").unwrap();
     wait_for(&dir.join("go"));
 }
 
-/// Lets the children begin once these are ready; those to come, at once.
+/// Starts the children once these are ready. Later ones start at once.
 fn go(dir: &Path, writers: std::ops::Range<u64>) {
     for writer in writers {
         wait_for(&dir.join(format!("ready.{writer}")));
@@ -469,7 +469,7 @@ fn open_for_race(dir: &Path) -> Store {
         .unwrap()
 }
 
-/// Does nothing, unless it is a process that one of the tests below started.
+/// Does nothing unless one of the tests below started it as a process.
 #[test]
 fn process_that_thinks() {
     let Ok(dir) = std::env::var(ENV_DIR) else {
@@ -493,8 +493,8 @@ fn process_that_thinks() {
     }
 }
 
-/// Every thought that the processes heard was recorded is there, linked as they heard, in one
-/// chain, in each process's own order.
+/// Every acknowledged thought is recorded and linked as acknowledged, in one chain, in the order of
+/// each process.
 fn check_thoughts(dir: &Path, writers: impl Iterator<Item = u64>) -> (usize, usize) {
     let store = Store::open(dir.join("log")).unwrap();
     let check = store.thoughts().verify_chain("shared").unwrap();
@@ -579,7 +579,7 @@ fn a_chain_whose_writers_are_killed_still_holds() {
     }
     let (heard, all) = check_thoughts(dir.path(), 0..rounds * PROCESSES);
     assert!(heard > 0 && heard <= all);
-    // Whoever comes next goes on with the same chain.
+    // The next writer continues the same chain.
     let store = open_for_race(dir.path());
     let next = store.thoughts().create(NewThought {
         thought_type: ThoughtType::Reflection,
@@ -596,7 +596,7 @@ fn a_chain_whose_writers_are_killed_still_holds() {
     );
 }
 
-/// Waits until the process has noted something, then a little, then kills it.
+/// Waits until the process has noted an acknowledgement, then a little longer, and kills it.
 fn kill_after_first_ack(acks: &Path, mut child: Child, delay_us: usize) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while std::fs::metadata(acks).map_or(0, |file| file.len()) == 0 {
@@ -614,17 +614,17 @@ fn kill_after_first_ack(acks: &Path, mut child: Child, delay_us: usize) {
 // The inbox.
 
 const ENV_SLOW: &str = "DECKLOG_RACE_SLOW";
-/// How long a claim may be held where workers are killed.
+/// Claim timeout in tests that kill workers.
 const CLAIM_TIMEOUT: Duration = Duration::from_millis(150);
 
-/// Notes one moment, in a file that all processes append to, in the order of the moments.
+/// Appends an event to a file shared by all processes, in the order of events.
 fn note(log: &mut std::fs::File, what: &str, task: &decklog::InboxTask, writer: u64) {
     let line = format!("{what}\t{}\t{}\t{writer}\n", task.id, task.attempts);
     log.write_all(line.as_bytes()).unwrap();
 }
 
-/// Does nothing, unless it is a process that one of the tests below started. Works until no task
-/// is left; with `ENV_SLOW`, now and then for longer than its claim holds.
+/// Does nothing unless one of the tests below started it as a process. Works until no task is left;
+/// with `ENV_SLOW`, sometimes for longer than the claim timeout.
 #[test]
 fn process_that_works() {
     let Ok(dir) = std::env::var(ENV_DIR) else {
@@ -645,7 +645,7 @@ fn process_that_works() {
     };
     let (mut log, mut own) = (open("moments".into()), open(format!("acks.{writer}")));
     let store = open_for_race(dir);
-    // All queue all tasks, from another end each: every update is queued once.
+    // All processes queue all tasks, each starting at another one. Every update is queued once.
     for nth in 0..tasks {
         let update_id = (nth + writer * tasks / 8) % tasks;
         let payload = format!("{{\"writer\":{writer}}}");
@@ -678,7 +678,7 @@ fn process_that_works() {
                 Duration::from_micros(200)
             });
         } else if rng.one_in(10) {
-            // Given back, so that another one may get it.
+            // Released so that another worker may claim it.
             note(&mut log, "gives back", &task, writer);
             store.inbox().retry(&task, "not now").unwrap();
             continue;
@@ -696,7 +696,7 @@ fn process_that_works() {
     }
 }
 
-/// A moment that a worker noted: what, which task, which attempt, and who.
+/// An event that a worker noted: action, task, attempt and worker.
 type Moment = (String, i64, i64, u64);
 
 fn moments(dir: &Path) -> Vec<Moment> {
@@ -715,8 +715,8 @@ fn moments(dir: &Path) -> Vec<Moment> {
         .collect()
 }
 
-/// What the log itself says: every task was queued once, claimed by one attempt after the other,
-/// each ended before the next, and is done. Returns the attempt that did it.
+/// Checks the log: every task was queued once, its attempts do not overlap, and it is done. Returns
+/// the attempt that finished each task.
 fn check_inbox(dir: &Path, tasks: u64) -> BTreeMap<i64, i64> {
     let store = Store::open(dir.join("log")).unwrap();
     let mut at: BTreeMap<i64, (TaskStatus, i64)> = BTreeMap::new();
@@ -850,7 +850,7 @@ fn tasks_of_killed_workers_are_done_by_others() {
         if is_at_work(workers[nth].0) {
             let (writer, mut child) = workers.swap_remove(nth);
             child.kill().unwrap();
-            // It may have come to its end a moment before.
+            // It may have ended shortly before.
             if !child.wait().unwrap().success() {
                 killed.insert(writer);
             }
@@ -861,7 +861,7 @@ fn tasks_of_killed_workers_are_done_by_others() {
     let took = started.elapsed();
     let attempts = check_inbox(dir.path(), tasks);
 
-    // Each attempt had one holder; the task was done by the last one, and no other heard so.
+    // Each attempt had one holder. The last one finished the task, and no other was told so.
     let (mut holders, mut done, mut refused) = (BTreeMap::new(), BTreeMap::new(), 0);
     for (what, task, attempt, writer) in moments(dir.path()) {
         match &*what {

@@ -1,8 +1,8 @@
-//! Who reads while others write a lot, and segments fill up and are followed by the next: whole
-//! lines only, each once, in order. By `decklog tail -f`, by following in this process, by queries
-//! in pages, and as `tail -F` and grep do, who know of nothing but bytes.
+//! Readers during heavy writing, while segments fill up and new ones start: complete lines only,
+//! each once, in order. Through `decklog tail -f`, by following in this process, by paged queries,
+//! and like `tail -F` and grep, which see only bytes.
 //!
-//! `DECKLOG_READER_LINES` sets how many lines are written, `DECKLOG_READER_WRITERS` by how many
+//! `DECKLOG_READER_LINES` sets the number of lines, `DECKLOG_READER_WRITERS` the number of writing
 //! processes.
 
 #![allow(clippy::cast_possible_wrap, clippy::cast_precision_loss)]
@@ -33,12 +33,12 @@ fn lines_wanted() -> (u64, u64) {
     (writers, each)
 }
 
-/// How many turns a writer writes.
+/// Number of turns per writer.
 fn turns_of(each: u64) -> u64 {
     each.div_ceil(KINDS)
 }
 
-/// The record of a writer with this number; its times grow, over several days.
+/// Record `number` of a writer. Times increase over several days.
 fn nth_record(writer: u64, number: u64, each: u64) -> Record {
     let at = DAY_1 + (number as i64 * DAYS * (DAY_MS / 1000) / each as i64) * 1000 + 7;
     match number % KINDS {
@@ -52,8 +52,8 @@ fn nth_record(writer: u64, number: u64, each: u64) -> Record {
     }
 }
 
-/// Does nothing, unless it is a process that the test below started: records its part, alone, in
-/// small batches and in great ones.
+/// Does nothing unless the test below started it as a process: records its part, alone, in small
+/// batches and in large ones.
 #[test]
 fn process_that_writes() {
     let (Ok(dir), Ok(writer)) = (std::env::var(ENV_DIR), std::env::var(ENV_WRITER)) else {
@@ -79,13 +79,13 @@ fn process_that_writes() {
     }
 }
 
-/// `decklog tail -f` prints every line once and in order; returns how many it printed.
+/// `decklog tail -f` prints every line once and in order; returns the number of lines.
 fn read_tail(kid: &mut Kid, lines: u64) {
     let stdout = BufReader::new(kid.0.stdout.take().unwrap());
     let mut expected = 1;
     for line in stdout.split(b'\n') {
         let line = line.unwrap();
-        // The file is its first member, the line as it stands the rest.
+        // The file is the first member, followed by the unchanged line.
         let text = std::str::from_utf8(&line).unwrap();
         let (_, rest) = text.split_once(',').unwrap();
         let seq = seq_of(format!("{{{rest}").as_bytes());
@@ -118,7 +118,7 @@ fn read_by_following(store: &Store, lines: u64) {
     }
 }
 
-/// A list that goes on where the last page ended, for each writer's thread.
+/// Reads a list page by page, for each writer's thread.
 fn read_pages(store: &Store, writers: u64, each: u64) {
     let mut read: Vec<(u64, Option<Cursor>)> = vec![(0, None); writers as usize];
     while read.iter().any(|(known, _)| *known < turns_of(each)) {
@@ -137,7 +137,7 @@ fn read_pages(store: &Store, writers: u64, each: u64) {
                 let expected = (writer as u128) << 64 | u128::from(number * KINDS);
                 assert_eq!(turn.id.as_u128(), expected);
             }
-            // A page that is not full is asked for again.
+            // A partial page is requested again.
             if page.next.is_some() || is_last {
                 *known += page.items.len() as u64;
                 *after = page.next.or(*after);
@@ -148,7 +148,7 @@ fn read_pages(store: &Store, writers: u64, each: u64) {
     }
 }
 
-/// The bytes of the files, as `tail -F` reads them: what ends with an LF is a whole line.
+/// The bytes of the files, as `tail -F` reads them: bytes up to an LF are a complete line.
 struct Bytes {
     path: PathBuf,
     files: BTreeMap<PathBuf, (u64, Vec<u8>, u64)>,
@@ -180,7 +180,7 @@ impl Bytes {
             }
             for file in fs::read_dir(day).unwrap() {
                 let path = file.unwrap().path();
-                // What is full is sealed meanwhile.
+                // Full segments are sealed meanwhile.
                 if !path.ends_with("seals.jsonl") {
                     self.read_file(path);
                 }
@@ -253,7 +253,7 @@ fn readers_get_whole_lines_once_and_in_order_while_others_write() {
         let mut bytes = Bytes::new(&path, lines);
         while bytes.seen < lines
             && !readers.iter().any(|reader| {
-                // One that ended early says why.
+                // A reader that ended early reports why.
                 reader.is_finished() && has_failed.load(Ordering::Relaxed)
             })
         {

@@ -1,6 +1,6 @@
-//! Whatever happened to the files while no one looked: the store opens, reads all that is whole,
-//! reports the rest with its place, goes on, and glues nothing to anything. Only `repair` changes
-//! what is there, and keeps what it takes out.
+//! Recovery after the files were damaged or edited: the store opens, reads all intact lines,
+//! reports the rest with their positions, accepts new records, and never joins a new line to old
+//! bytes. Only `repair` changes existing bytes, and it keeps what it removes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -55,7 +55,7 @@ fn sample() -> Memory {
     memory
 }
 
-/// The same files elsewhere.
+/// A copy of the files in new memory.
 fn copy(memory: &Memory) -> Memory {
     let other = Memory::new();
     other.create_dir("").unwrap();
@@ -110,7 +110,7 @@ fn check_cut(storage: Arc<dyn Storage>, name: &str, cut: usize, case: &str) {
         .zip(records())
         .filter(|(_, record)| is_of(record))
         .collect();
-    // A line that lacks nothing but its LF is whole.
+    // A line that lacks only its LF is complete.
     let kept = bounds.iter().filter(|(_, end)| end - 1 <= cut).count();
     let torn_from = bounds
         .iter()
@@ -171,7 +171,7 @@ fn check_cut(storage: Arc<dyn Storage>, name: &str, cut: usize, case: &str) {
     if torn_from == cut || is_whole {
         assert_eq!(left, [], "{case}");
     } else {
-        // Ended by an LF, but still there, by itself.
+        // The torn line was ended by an LF. It remains, on a line of its own.
         let length = (cut - torn_from) as u64;
         assert_eq!(
             left,
@@ -193,7 +193,7 @@ fn a_segment_cut_at_any_byte_keeps_every_line_before() {
         let bounds = line_bounds(&bytes);
         for with_head in [true, false] {
             for cut in bounds[bounds.len() - 2].0..=bytes.len() {
-                // Where a line ends, no byte is left out.
+                // At the end of a line, every byte is tried.
                 if cut % step != 0 && !bounds.iter().any(|(_, end)| end.abs_diff(cut) < 3) {
                     continue;
                 }
@@ -220,7 +220,7 @@ fn every_flipped_bit_is_reported_and_the_other_lines_are_read() {
     let step = count("DECKLOG_FLIP_STEP", 13) as usize;
     for name in [CALLS, TURNS] {
         let bytes = whole.bytes(name).unwrap();
-        // The first line, with its LF: the one from which everything else could go wrong.
+        // The first line, with its LF. A wrong reading of it would affect all later lines.
         let (start, end) = line_bounds(&bytes)[0];
         let first_seq = if name == CALLS { 2 } else { 1 };
         for bit in (start * 8..end * 8).step_by(step) {
@@ -239,7 +239,7 @@ fn every_flipped_bit_is_reported_and_the_other_lines_are_read() {
 
             let store = in_memory(&memory, Durability::Process);
             assert_eq!(store.damage().unwrap(), found.damage, "{case}");
-            // By key, for a flipped sequence number is another number.
+            // Compared by key, because a flip in the sequence number changes the number.
             let is_lf = bit / 8 == end - 1;
             for (seq, record) in (1u64..).zip(records()) {
                 if seq == first_seq && !is_lf {
@@ -253,7 +253,7 @@ fn every_flipped_bit_is_reported_and_the_other_lines_are_read() {
                     }
                     Record::CallDone(done) => {
                         let call = store.get_tool_call(done.request_id, &done.call_id).unwrap();
-                        // Without its request, if that was the line, an outcome is not listed.
+                        // If the request's line is the damaged one, its outcome is not listed.
                         call.map_or(first_seq == 2, |(_, known)| known.as_ref() == Some(done))
                     }
                     _ => unreachable!(),
@@ -272,8 +272,8 @@ fn every_flipped_bit_is_reported_and_the_other_lines_are_read() {
     }
 }
 
-/// Bug: a line that claims the sequence number 0 made the whole store read as empty, and what
-/// was recorded next began at 1 again.
+/// Bug: a line with the sequence number 0 made the whole store read as empty, and the next record
+/// got number 1 again.
 #[test]
 fn a_line_that_claims_number_zero_hides_nothing() {
     let memory = sample();
@@ -292,11 +292,11 @@ fn a_line_that_claims_number_zero_hides_nothing() {
     assert_eq!(found.repeats, []);
 }
 
-/// What `jq -c -S` and an editor's hand make of a file.
+/// The file as `jq -c -S` or a manual edit would rewrite it.
 fn rewritten(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        // serde_json's own order is that of the names.
+        // serde_json sorts members by name.
         let value: serde_json::Value = serde_json::from_slice(line).unwrap();
         out.extend(serde_json::to_vec(&value).unwrap());
         out.push(b'\n');
@@ -342,7 +342,7 @@ fn a_file_that_is_rewritten_under_an_open_store_is_read_anew() {
     to_disk(&sample(), &path);
     let stores = [Store::open(&path).unwrap(), Store::open(&path).unwrap()];
     stores[1].record(turn(4, "four", DAY_1)).unwrap();
-    // As an editor does: a new file, then a rename; with one turn's text changed.
+    // As an editor saves: a new file, then a rename. The text of one turn is changed.
     let text = fs::read_to_string(path.join(TURNS)).unwrap();
     fs::write(
         path.join("edited"),
@@ -360,8 +360,8 @@ fn a_file_that_is_rewritten_under_an_open_store_is_read_anew() {
     assert!(stores[1].get_turn(Uuid::from_u128(5)).unwrap().is_some());
 }
 
-/// Bug: where an edit took the last LF while the store was open, the next append ended the line
-/// but did not index it; the record was gone until the store was opened again.
+/// Bug: if an edit removed the last LF while the store was open, the next append ended the line but
+/// did not index it. The record was missing until the store was opened again.
 #[test]
 fn an_lf_that_an_edit_took_is_given_back() {
     let memory = sample();
@@ -377,9 +377,9 @@ fn an_lf_that_an_edit_took_is_given_back() {
     assert!(verify(&memory).unwrap().is_clean());
 }
 
-/// Bug: what counts in a last line once it has an LF, though it is not as decklog wrote it, was not
-/// known to who ended it: its sequence number was given again, and its record was missing until
-/// the store was opened anew.
+/// Bug: a last line without LF that decklog had not written in this form, but that is valid once it
+/// has its LF, was ended without being indexed. Its sequence number was assigned again, and its
+/// record was missing until the store was reopened.
 #[test]
 fn an_edited_padded_or_glued_last_line_without_lf_counts_before_a_number_is_given() {
     let sample = sample();
@@ -427,7 +427,7 @@ fn an_edited_padded_or_glued_last_line_without_lf_counts_before_a_number_is_give
     }
 }
 
-/// As an edit leaves it while a store is open that has written already.
+/// The state after an edit while a store is open that has already written.
 #[test]
 fn a_glued_last_line_without_lf_is_repaired_to_the_byte() {
     let memory = sample();
@@ -451,7 +451,7 @@ fn a_glued_last_line_without_lf_is_repaired_to_the_byte() {
     assert!(verify(&memory).unwrap().is_clean());
 }
 
-/// Bug: the handle that ended a torn line did not report it any more.
+/// Bug: the handle that ended a torn line no longer reported it.
 #[test]
 fn a_torn_line_is_reported_also_by_who_ended_it() {
     let memory = sample();
@@ -464,7 +464,7 @@ fn a_torn_line_is_reported_also_by_who_ended_it() {
     assert_eq!(classes(&store.damage().unwrap()), [DamageClass::Damaged]);
 }
 
-/// Bug: after the greatest number that there is came 0, a line that no reader takes.
+/// Bug: after the highest possible sequence number came 0, which no reader accepts.
 #[test]
 fn after_the_greatest_sequence_number_nothing_is_written() {
     let memory = sample();
@@ -483,8 +483,8 @@ fn after_the_greatest_sequence_number_nothing_is_written() {
     assert_eq!(memory.bytes(TURNS).unwrap(), bytes);
 }
 
-/// Bug: a piece of a damaged line that has its checksum and holds no record was put back by each
-/// repair, and taken out again by the next.
+/// Bug: a fragment of a damaged line with a valid checksum but without a record was put back by
+/// each repair and removed again by the next.
 #[test]
 fn a_second_repair_finds_nothing_to_do() {
     let memory = sample();
@@ -503,7 +503,7 @@ fn a_second_repair_finds_nothing_to_do() {
     assert_eq!(store.repair().unwrap(), []);
 }
 
-/// Puts `filler` between the second and the third turn; the lines around it must be read.
+/// Inserts `filler` between the second and the third turn. The lines around it must still be read.
 fn between(filler: &[u8]) -> (Memory, Store) {
     let memory = sample();
     let bytes = memory.bytes(TURNS).unwrap();
@@ -606,9 +606,9 @@ fn a_tail_of_nul_bytes_stays_by_itself() {
     assert!(verify(&memory).unwrap().is_clean());
 }
 
-/// Bug: a last line that was whole, but had other bytes than its LF after it, as when the LF lies
-/// in a block that was lost, or was rewritten by a program that ends no last line, counted once the
-/// next append had ended it, under the number that was given to that append as well.
+/// Bug: if a complete last line was followed by bytes other than its LF, because the LF was in a
+/// lost block or another program rewrote the line, the next append ended it. It then counted under
+/// the number that was assigned to that append.
 #[test]
 fn a_last_line_that_is_not_ended_keeps_its_number() {
     let lost = [&b"\0"[..], &[0; 4096], b"garbage", b"J{\"seq\":8,"];
@@ -635,10 +635,10 @@ fn a_last_line_that_is_not_ended_keeps_its_number() {
     );
 }
 
-/// Puts something else where the last line of all stands, without an LF.
+/// Replaces the last line of all, leaving it without an LF.
 fn check_unended(harm: impl Fn(&[u8]) -> Vec<u8>, class: DamageClass) {
     let memory = sample();
-    // The last turn is the last but one of all lines.
+    // The last turn is the second to last of all lines.
     let mut calls = memory.bytes(CALLS).unwrap();
     calls.truncate(line_bounds(&calls)[2].1);
     memory.put_bytes(CALLS, calls);
@@ -693,8 +693,8 @@ fn a_segment_of_garbage_and_foreign_files_do_no_harm() {
     assert_eq!(seqs(&store), [1, 2, 3, 4, 5, 6, 7, 8]);
 }
 
-/// Bug: past the greatest number that a segment's name can have, the number began again at 0, a
-/// name that no one reads; what was recorded there was lost when the store was opened again.
+/// Bug: after the highest possible segment number, numbering restarted at 0, a name that no reader
+/// accepts. Records written there were lost when the store was reopened.
 #[test]
 fn the_last_number_for_a_segment_is_the_last() {
     let memory = sample();
@@ -743,7 +743,7 @@ fn two_days_in_one_file_and_a_file_past_the_limit_are_read() {
             .is_some()
     );
     assert_eq!(seqs(&store), [1, 2, 3, 4, 5]);
-    // They are all there, and not as they were written.
+    // All records are present, but not as they were written.
     let found = verify(&memory).unwrap();
     assert_eq!((found.gaps.len(), found.repeats.len()), (0, 0));
     let classes: Vec<DamageClass> = found.damage.iter().map(|damage| damage.class).collect();
@@ -781,7 +781,7 @@ fn what_is_missing_beside_the_segments_is_made_again() {
             assert!(verify(&memory).unwrap().is_clean());
         }
     }
-    // A manifest that is gone: the segments say that it is a store.
+    // The manifest is missing. The segments show that the directory is a store.
     let memory = sample();
     memory.remove_file("decklog.json").unwrap();
     let store = Store::options()
@@ -796,7 +796,7 @@ fn what_is_missing_beside_the_segments_is_made_again() {
     assert!(verify(&memory).unwrap().is_clean());
 }
 
-/// HEAD goes away, or breaks, under handles that are open.
+/// HEAD is removed or damaged while handles are open.
 #[test]
 fn a_head_that_breaks_while_stores_are_open_hides_nothing() {
     let memory = sample();
@@ -814,7 +814,7 @@ fn a_head_that_breaks_while_stores_are_open_hides_nothing() {
             let store = &stores[(round + write) as usize % 2];
             assert_eq!(store.record(turn(seq.into(), "", DAY_1)).unwrap().seq, seq);
         }
-        // The third handle only reads, and not always.
+        // The third handle is read-only, and does not read each time.
         if round % 3 == 0 {
             assert_eq!(
                 stores[2].last_lines(1).unwrap()[0].seq,
@@ -881,7 +881,7 @@ mod unix {
 
     const ENV: &str = "DECKLOG_UMASK_DIR";
 
-    /// Does nothing, unless the test below started it, under another umask or user.
+    /// Does nothing unless the test below started it, with another umask or user.
     #[test]
     fn process_of_the_permission_tests() {
         let Ok(path) = std::env::var(ENV) else {
@@ -893,7 +893,7 @@ mod unix {
             let err = store.record(turn(9, "next", DAY_1)).unwrap_err();
             assert_eq!(err.kind(), ErrorKind::ReadOnly);
             assert!(verify(&Disk::new(&path)).unwrap().is_clean());
-            // To write, it is not even opened.
+            // Opening for writing fails.
             let err = Store::open(&path).unwrap_err();
             assert_eq!(err.kind(), ErrorKind::Io);
             return;
@@ -973,7 +973,7 @@ mod unix {
         ] {
             fs::set_permissions(path.join(name), fs::Permissions::from_mode(mode)).unwrap();
         }
-        // Root may write whatever the permissions say, so another user must try.
+        // Root may write despite the permissions, so another user must try.
         let probe = fs::File::options()
             .append(true)
             .open(path.join(TURNS))
@@ -1031,19 +1031,19 @@ fn read_only_writes_nothing() {
         .map(|name| memory.bytes(name))
         .into();
     assert_eq!(before, after);
-    // It sees what others write.
+    // It sees the writes of other handles.
     writer.record(turn(9, "", DAY_1)).unwrap();
     assert_eq!(seqs(&store), [1, 2, 3, 4, 5, 6, 7, 8]);
     let _ = memory.open(TURNS, Access::Read).unwrap();
 }
 
-/// Bug: a HEAD that was made anew says for a moment that no line was acknowledged yet; who opened
-/// or refreshed the store while others wrote believed it, and read the store as empty.
+/// Bug: a newly created HEAD shows for a moment that no line was acknowledged. A handle that opened
+/// or refreshed the store during that moment believed it, and read the store as empty.
 #[test]
 fn a_head_that_is_just_being_made_hides_nothing() {
     let memory = sample();
     memory.remove_file("HEAD").unwrap();
-    // HEAD as it is while the next writer looks around.
+    // HEAD as the next writer sees it.
     let spy = Spy::new(memory.clone());
     let writer = Store::options()
         .storage(Arc::new(spy.clone()))
@@ -1064,7 +1064,7 @@ fn a_head_that_is_just_being_made_hides_nothing() {
     let settled = memory.bytes("HEAD").unwrap();
     assert_ne!(interim, settled);
 
-    // A reader in whose every look HEAD changes, as when many write.
+    // HEAD changes during every read of this reader, as with many concurrent writers.
     let spy = Spy::new(memory.clone());
     memory.put_bytes("HEAD", interim.clone());
     spy.hook({
@@ -1084,8 +1084,9 @@ fn a_head_that_is_just_being_made_hides_nothing() {
     assert_eq!(reader.list_conversation_since(0, 10).unwrap().len(), 3);
 }
 
-/// Bug: a HEAD made anew went on counting where the handle that made it stood. A handle that had
-/// come further before found its own count in it one day, and took that to mean no news.
+/// Bug: a recreated HEAD continued the commit count of the handle that created it. A handle that
+/// had seen a higher count later found its own count in it, and took that to mean that nothing had
+/// changed.
 #[test]
 fn a_head_that_was_made_anew_is_never_taken_for_the_one_before() {
     let memory = Memory::new();
@@ -1113,8 +1114,8 @@ fn a_head_that_was_made_anew_is_never_taken_for_the_one_before() {
     assert_eq!(found.len() as u128, count);
 }
 
-/// Bug: who had LOCK open when someone deleted it kept locking the deleted file, while others
-/// locked the new one: two wrote at once.
+/// Bug: a handle that had LOCK open when it was deleted kept locking the deleted file, while others
+/// locked the new one. Two handles wrote at the same time.
 #[test]
 fn a_lock_file_that_was_deleted_locks_no_one_out_of_sight() {
     let memory = sample();
@@ -1147,8 +1148,8 @@ fn a_lock_file_that_was_deleted_locks_no_one_out_of_sight() {
     assert!(verify(&memory).unwrap().is_clean());
 }
 
-/// Bug: who read from a segment that someone had just replaced, as `repair` does, looked for the
-/// lines where they stood in the old file: errors, or in a list other records than it meant.
+/// Bug: after a segment was replaced, as `repair` does, a reader used offsets of the old file. It
+/// returned errors, or wrong records in a list.
 #[test]
 fn a_segment_that_was_replaced_is_not_read_by_the_old_places() {
     let memory = Memory::new();
@@ -1168,7 +1169,7 @@ fn a_segment_that_was_replaced_is_not_read_by_the_old_places() {
     assert!(readers[1].get_turn(Uuid::from_u128(1)).unwrap().is_some());
 }
 
-/// A storage whose files say that they were not touched for long, as after bits rotted in place.
+/// A storage whose files report an old modification time, as after bit rot.
 #[derive(Debug)]
 struct Settled(Memory);
 
@@ -1211,8 +1212,8 @@ impl Storage for Settled {
     }
 }
 
-/// All ten kinds, with every step that each can take, and the imported sample sessions: several
-/// days, several segments of a day and kind. Closed with a sidecar.
+/// All ten kinds with every step of each, and the imported sample sessions: several days, and
+/// several segments of the same day and kind. Closed with a sidecar.
 fn everything() -> Memory {
     let memory = Memory::new();
     let options = still().sidecar_bytes_min(0).segment_bytes_max(8_000);
@@ -1247,7 +1248,7 @@ fn segments(memory: &Memory) -> Vec<String> {
     found
 }
 
-/// The segment at this path, alone in a store.
+/// A store with only the segment at this path.
 fn alone(memory: &Memory, path: &str) -> Memory {
     let other = Memory::new();
     other.create_dir("").unwrap();
@@ -1268,8 +1269,8 @@ fn texts(store: &Store) -> Vec<String> {
     lines.map(|line| line.text).collect()
 }
 
-/// Every bit of every line of every kind: told by verify, by who opens the store, and by who reads
-/// the line where a sidecar says that it need not be read. All other lines stay as they are.
+/// Flips every bit of every line of every kind. The damage is reported by verify, by opening the
+/// store, and by reading the line if a sidecar made opening skip it. All other lines are unchanged.
 #[test]
 fn every_flipped_bit_of_a_store_is_told() {
     let step = count("DECKLOG_BITS_STEP", 7_001) as usize;
@@ -1284,7 +1285,7 @@ fn every_flipped_bit_of_a_store_is_told() {
     let (mut nth, mut bits, mut bytes_all) = (0, 0, 0);
     for path in &paths {
         let memory = alone(&whole, path);
-        // With a sidecar that vouches for the segment.
+        // With a sidecar that covers the segment.
         let options = still().sidecar_bytes_min(0);
         let settled = Arc::new(Settled(memory.clone()));
         drop(options.storage(settled).open("memory").unwrap());
@@ -1344,7 +1345,7 @@ fn every_flipped_bit_of_a_store_is_told() {
     );
 }
 
-/// Every segment of such a store, cut at every byte.
+/// Cuts every segment of this store at every byte.
 #[test]
 fn every_cut_of_a_store_leaves_what_was_before() {
     let step = count("DECKLOG_CUTS_STEP", 997) as usize;
@@ -1390,7 +1391,8 @@ fn every_cut_of_a_store_leaves_what_was_before() {
     println!("{cuts} of {nth} cuts");
 }
 
-/// Every bit of `HEAD` and of the manifest, and every length: a clear error, or the same store.
+/// Flips every bit of `HEAD` and of the manifest, and cuts them at every length. The result is a
+/// clear error, or the same store.
 #[test]
 fn a_head_or_manifest_that_is_harmed_hides_nothing() {
     let step = count("DECKLOG_FLIP_STEP", 61) as usize;
@@ -1422,7 +1424,7 @@ fn a_head_or_manifest_that_is_harmed_hides_nothing() {
                     let kinds = [ErrorKind::Damaged, ErrorKind::NewerFormat];
                     assert!(kinds.contains(&e.kind()), "{case}: {e}");
                     assert!(e.path().unwrap().ends_with(name), "{case}: {e}");
-                    // Who only reads is told, and reads on where that is safe.
+                    // A read-only handle reports the damage, and continues to read if that is safe.
                     match verify(&memory) {
                         Ok(found) => {
                             assert_eq!(e.kind(), ErrorKind::Damaged, "{case}");
@@ -1460,7 +1462,7 @@ fn a_head_or_manifest_that_is_harmed_hides_nothing() {
     assert!(cases[0] > 0 && cases[1] > 0);
 }
 
-/// Says that all is over when it goes.
+/// Sets the flag when it is dropped.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -1469,9 +1471,9 @@ impl Drop for End<'_> {
     }
 }
 
-/// Files that are made shorter while stores are open, again and again, by someone who should not:
-/// they are read with calls that can fail, and are no memory whose loss would end the process. Only
-/// `HEAD` is, and has to be left alone.
+/// Files are truncated again and again while stores are open, which is not allowed. Segments are
+/// read with calls that can fail, never mapped, so a truncation does not kill the process. Only
+/// `HEAD` is mapped, and must not be truncated.
 #[test]
 fn no_process_dies_of_files_that_are_cut_under_it() {
     let rounds = count("DECKLOG_TRUNCATE_ROUNDS", 300);
@@ -1488,7 +1490,7 @@ fn no_process_dies_of_files_that_are_cut_under_it() {
     };
     let stores = [(), ()].map(|()| options().open(&path).unwrap());
     let (is_over, reads) = (AtomicBool::new(false), AtomicU64::new(0));
-    // From then on there is only to be read: what grows as fast as it can is never read through.
+    // Set to slow the writer down. A reader never finishes a store that grows at full speed.
     let is_long = AtomicBool::new(false);
     let mut rng = Rng::seeded("files that are cut");
     let check = |e: decklog::Error| {
@@ -1496,7 +1498,7 @@ fn no_process_dies_of_files_that_are_cut_under_it() {
         assert!(kinds.contains(&e.kind()), "{e}");
     };
     let counts = std::thread::scope(|scope| {
-        // The others end also where this one fails.
+        // The other threads must also end if this one fails.
         let _end = End(&is_over);
         let writer = scope.spawn(|| {
             let mut written = 0;
@@ -1543,7 +1545,7 @@ fn no_process_dies_of_files_that_are_cut_under_it() {
         let mut cuts = 0;
         while cuts < rounds || reads.load(Ordering::Relaxed) < rounds / 4 {
             cuts += 1;
-            // A reader that never comes through would let the files grow without end.
+            // Fail if no read finishes. Otherwise the files would grow without limit.
             assert!(cuts < rounds * 100, "there is no time to read");
             if cuts > rounds {
                 is_long.store(true, Ordering::Relaxed);
@@ -1585,15 +1587,15 @@ fn no_process_dies_of_files_that_are_cut_under_it() {
     assert_eq!(verify(&Disk::new(&path)).unwrap().damage, []);
 }
 
-/// One process leaves a torn line, cut at any byte, with or without what else may be left there;
-/// another appends. Its line is whole, and what was torn stays by itself and is reported.
+/// One process leaves a torn line, cut at any byte and possibly followed by other leftovers.
+/// Another process appends. Its line is intact, and the torn line stays separate and is reported.
 #[test]
 fn what_one_process_left_torn_is_never_glued_to_what_another_writes() {
     let step = count("DECKLOG_TORN_STEP", 37) as usize;
     let whole = sample();
     let bytes = whole.bytes(TURNS).unwrap();
     let bounds = line_bounds(&bytes);
-    // The one with a character of four bytes in it.
+    // The line with a four-byte character.
     let (start, end) = bounds[1];
     let (kept, line) = (&bytes[..start], &bytes[start..end - 1]);
     assert!(!line.is_ascii());
@@ -1607,7 +1609,7 @@ fn what_one_process_left_torn_is_never_glued_to_what_another_writes() {
     for after in tails {
         for cut in 0..=line.len() {
             nth += 1;
-            // Where the line is whole, nothing is left out.
+            // Near the end of the line, every byte is tried.
             if nth % step != 0 && cut < line.len() {
                 continue;
             }
@@ -1621,7 +1623,7 @@ fn what_one_process_left_torn_is_never_glued_to_what_another_writes() {
             let first_two = line_bounds(&calls)[1].1;
             fs::write(path.join(CALLS), &calls[..first_two]).unwrap();
             fs::write(path.join(TURNS), kept).unwrap();
-            // By a process that is gone by then.
+            // Written by a process that has exited by then.
             let left = Command::new("sh")
                 .args(["-c", "cat >> \"$0\""])
                 .arg(path.join(TURNS))
@@ -1666,7 +1668,7 @@ fn what_one_process_left_torn_is_never_glued_to_what_another_writes() {
                 "{case}"
             );
 
-            // The torn line counts if it was whole.
+            // The torn line counts if it was complete.
             let is_whole = cut == line.len();
             let expected: Vec<u64> = (1..=4 + u64::from(is_whole)).collect();
             assert_eq!(seqs(&Store::open(&path).unwrap()), expected, "{case}");
@@ -1690,10 +1692,10 @@ fn what_one_process_left_torn_is_never_glued_to_what_another_writes() {
     println!("{cases} of {nth} torn lines");
 }
 
-/// Gives a process its input; waits for its end, and returns what it said.
+/// Writes the input to a process, waits for its end, and returns its output.
 fn feed(mut child: std::process::Child, input: &[u8]) -> String {
     use std::io::Write as _;
-    // Before anything that could fail, so that it ends.
+    // First, before anything that can fail, so that the process ends.
     let mut stdin = child.stdin.take().unwrap();
     let is_written = stdin.write_all(input);
     drop(stdin);
@@ -1703,8 +1705,9 @@ fn feed(mut child: std::process::Child, input: &[u8]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// `HEAD` is memory that processes share, and must not be cut while they use it. Between uses they
-/// see that it was before they touch it, and make it anew.
+/// `HEAD` is memory shared by processes, and must not be truncated while they use it. Between uses,
+/// each process checks the file before it accesses the mapping, and recreates it if it was
+/// truncated.
 #[test]
 fn a_head_that_is_cut_while_no_one_uses_it_ends_no_process() {
     let dir = tempfile::tempdir().unwrap();
@@ -1721,7 +1724,7 @@ fn a_head_that_is_cut_while_no_one_uses_it_ends_no_process() {
             );
         }
         assert_eq!(reader.last_lines(1).unwrap().len(), 1);
-        // Until no one holds the lock any more.
+        // Wait until no process holds the lock.
         let holder = || fs::read(path.join("HEAD")).unwrap()[24..32].to_vec();
         let started = Instant::now();
         while holder() != [0; 8] {
@@ -1746,8 +1749,8 @@ fn a_head_that_is_cut_while_no_one_uses_it_ends_no_process() {
     assert!(verify(&Disk::new(&path)).unwrap().is_clean());
 }
 
-/// Bug: all segments that had to be read were kept open until the last one was: a store of a few
-/// months, with some kinds of records, could not be opened under the usual limit of 1,024 files.
+/// Bug: all segments that had to be read stayed open until the last one was read. A store of a few
+/// months with several kinds of records could not be opened under the usual limit of 1,024 files.
 #[cfg(unix)]
 #[test]
 fn more_segments_than_files_can_be_open_are_read() {

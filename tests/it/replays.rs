@@ -1,6 +1,6 @@
-//! What stands, and in which order, is the same in every process and for every way there: before
-//! and after a compaction, on handles that were open meanwhile or not, and in a store into which
-//! the lines that are left were recorded anew.
+//! The current records and their order are the same in every process and after every operation:
+//! before and after a compaction, on handles open meanwhile or not, and in a store into which the
+//! remaining lines were replayed.
 
 #![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)]
 
@@ -35,7 +35,7 @@ fn instant(at: i64) -> Timestamp {
     Timestamp::from_ms(at).unwrap()
 }
 
-/// Any record of a few keys and moments, which the log may take or not.
+/// A random record with one of a few keys and times. The log may reject it.
 fn any(rng: &mut Rng, day: i64) -> Record {
     let at = DAY_1 + day * DAY_MS + rng.below(3) as i64;
     let is_valid = !rng.one_in(4);
@@ -144,7 +144,7 @@ fn any(rng: &mut Rng, day: i64) -> Record {
     }
 }
 
-/// Records what the log takes.
+/// Records those that the log accepts.
 fn record(store: &Store, records: Vec<Record>) {
     for answer in store.record_batch(records).unwrap() {
         if let Err(e) = answer {
@@ -159,7 +159,7 @@ fn record(store: &Store, records: Vec<Record>) {
     }
 }
 
-/// A list, walked page by page from a cursor on.
+/// A list, read page by page from a cursor.
 type Walk<'a> = Box<dyn Fn(&Store, Option<Cursor>) -> (Vec<String>, Option<Cursor>) + 'a>;
 
 fn texts<T: Debug>(
@@ -170,7 +170,7 @@ fn texts<T: Debug>(
     (items.collect(), page.next)
 }
 
-/// The lists that have cursors; those as of a time, too.
+/// The lists that have cursors, also as of a time.
 fn walks(limit: usize, as_of: &[i64]) -> Vec<Walk<'static>> {
     let mut walks: Vec<Walk<'static>> = Vec::new();
     for order in ORDERS {
@@ -276,7 +276,7 @@ fn walks(limit: usize, as_of: &[i64]) -> Vec<Walk<'static>> {
     walks
 }
 
-/// All that a store answers, in the order in which it does; as of some times, too.
+/// All answers of a store, in their order, also as of some times.
 fn answers(store: &Store, as_of: &[i64]) -> Vec<String> {
     let mut answers: Vec<String> = Vec::new();
     for walk in walks(usize::MAX, as_of) {
@@ -321,7 +321,7 @@ fn answers(store: &Store, as_of: &[i64]) -> Vec<String> {
         .rollups(&decklog::query::RollupQuery::default())
         .unwrap();
     for rollup in &mut rollups {
-        // A number of this log.
+        // A sequence number of this log.
         rollup.through_seq = 0;
     }
     add(&rollups);
@@ -340,7 +340,7 @@ fn same(found: &[String], expected: &[String], what: &str) {
     }
 }
 
-/// Records what was read into a new store, which must take all of it.
+/// Records the lines that were read into a new store, which must accept all of them.
 fn replayed(into: &Path, sources: &[std::path::PathBuf]) -> Store {
     let store = open(into);
     for source in sources {
@@ -370,8 +370,8 @@ fn days(path: &Path) -> Vec<std::path::PathBuf> {
     days.into_iter().collect()
 }
 
-/// Some pages of each list are read before a compaction, by handles of their own, and the rest
-/// after it: together they are the list.
+/// Some pages of each list are read before a compaction, by separate handles, and the rest after
+/// it. Together they are the whole list.
 #[test]
 fn answers_are_the_same_before_and_after_a_compaction_in_every_process() {
     let mut rng = Rng::seeded("answers_are_the_same_before_and_after_a_compaction");
@@ -404,7 +404,7 @@ fn answers_are_the_same_before_and_after_a_compaction_in_every_process() {
         };
         let compacted = open(&path).compact(options).unwrap();
         assert!(compacted.parts.iter().any(|part| part.lines > 0));
-        // One that takes the sidecar, and one that finds none.
+        // One that loads the sidecar, and one without it.
         let with_sidecar = open(&path);
         let fresh = Store::options().read_only(true).open(&path).unwrap();
         for (what, store) in [
@@ -426,7 +426,7 @@ fn answers_are_the_same_before_and_after_a_compaction_in_every_process() {
                 assert!(items == *whole, "{round} {what}: {items}\nnot {whole}");
             }
         }
-        // And go on alike.
+        // Both continue in the same way.
         let more = (0..40).map(|_| any(&mut rng, DAYS)).collect();
         record(&sleeper, more);
         let after = answers(&writer, &as_of);
@@ -438,13 +438,13 @@ fn answers_are_the_same_before_and_after_a_compaction_in_every_process() {
     }
 }
 
-/// Bug: what compaction left could not be recorded anew, as an outcome came before the request that
-/// was left of its call, and done before the claims of its task.
+/// Bug: the lines left by compaction could not be recorded again, because an outcome preceded the
+/// remaining request of its call, and `done` preceded the claims of its task.
 #[test]
 fn a_store_replayed_into_an_empty_one_gives_equal_answers() {
     let mut rng = Rng::seeded("a_store_replayed_into_an_empty_one_gives_equal_answers");
     for round in 0..count("DECKLOG_REPLAY_ROUNDS", 6) {
-        // Day by day, what was recorded of days in their order; whole, whatever came when.
+        // By day, records were made in order of their days; as a whole, in any order.
         let in_order = round % 2 == 0;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
@@ -483,7 +483,7 @@ fn a_store_replayed_into_an_empty_one_gives_equal_answers() {
     }
 }
 
-/// Bug: a call that was requested, completed and requested anew lost its outcome.
+/// Bug: a call that was requested, completed and requested again lost its outcome.
 #[test]
 fn a_call_that_was_requested_anew_keeps_its_outcome_through_compaction_and_replay() {
     let dir = tempfile::tempdir().unwrap();

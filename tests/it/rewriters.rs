@@ -1,11 +1,11 @@
-//! Processes compact, retain and erase while others append and read: killed at random moments, or
-//! by the power going away under them. Whoever reads sees all that must be there, once, at any
-//! time, and is told of no error; what was acknowledged stays unless its time is over; what was
-//! acknowledged as erased is in no file; and upkeep that is run to its end ends as it should.
+//! Processes compact, retain and erase while others append and read. They are killed at random
+//! moments, or lose power. Readers see all required records, once, at any time, without errors.
+//! Acknowledged records stay until they expire. Data whose erasure was acknowledged is in no file.
+//! Upkeep that runs to its end completes.
 //!
-//! `DECKLOG_REWRITE_KILLS` sets the kills, `DECKLOG_REWRITE_READ_SECONDS` how long the readers
-//! read, `DECKLOG_REWRITE_POWER_CUTS` the power cuts: without it there are none, as they take what
-//! those of `power.rs` take. `DECKLOG_SEED` repeats the choices of a run.
+//! `DECKLOG_REWRITE_KILLS` sets the number of kills, `DECKLOG_REWRITE_READ_SECONDS` the duration of
+//! reading, `DECKLOG_REWRITE_POWER_CUTS` the number of power cuts: by default none, because they
+//! have the requirements of `power.rs`. `DECKLOG_SEED` repeats the choices of a run.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn first_facts(path: &Path, durability: Durability) -> Arc<Mutex<Tally>> {
     Arc::new(Mutex::new(Tally::from([(FIRST, FIRST_FACTS - 1)])))
 }
 
-/// None of the words that were acknowledged as erased is in any file.
+/// No file contains a word whose erasure was acknowledged.
 fn assert_forgotten(path: &Path, words: &[String]) {
     let words: HashSet<&[u8]> = words.iter().map(String::as_bytes).collect();
     each_file(path, &mut |path, bytes| {
@@ -48,7 +48,7 @@ fn assert_forgotten(path: &Path, words: &[String]) {
     });
 }
 
-/// What was there when the process that rewrote was gone; and that another one ends what it began.
+/// Checks the store after the rewriting process died, and that another one completes its work.
 fn check(path: &Path, tally: &Tally, erased: &[String]) -> u64 {
     let store = open(path, 20_000, Durability::Process);
     assert_there(&store, tally);
@@ -56,7 +56,7 @@ fn check(path: &Path, tally: &Tally, erased: &[String]) -> u64 {
         let found = verify(&Disk::new(path)).unwrap();
         let is_torn = |damage: &Damage| match damage.class {
             DamageClass::Torn | DamageClass::Damaged => true,
-            // A line that no one had the acknowledgement of, with an LF by the next one.
+            // A torn line without an acknowledgement, to which the next writer added an LF.
             DamageClass::Chain => damage.reason.starts_with("the line "),
             _ => false,
         };
@@ -91,7 +91,7 @@ fn erased(said: Vec<String>) -> impl Iterator<Item = String> {
     words.filter_map(|line| Some(line.strip_prefix("erased ")?.to_owned()))
 }
 
-/// Tells the readers that it is over; how often they looked and what they followed.
+/// Stops the readers; returns their numbers of reads and followed lines.
 fn end_readers(path: &Path, readers: Vec<Party>, tally: &Tally) -> Vec<String> {
     let ends: Vec<String> = tally
         .iter()

@@ -1,9 +1,9 @@
-//! Compaction, retention and erasure are interrupted, at any operation, by a disk that fails or
-//! by the power going away: what is rewritten is there as it was or as it is to be, whole and
-//! once, all else is as it was, and doing it again ends as if nothing had happened. What was
-//! acknowledged as erased is in no file, whatever comes after.
+//! Compaction, retention and erasure are interrupted at any operation, by a failing disk or a power
+//! cut. Rewritten data is there in its old or its new state, complete and once, and all else is
+//! unchanged. Running the operation again completes it as if nothing had happened. Data whose
+//! erasure was acknowledged is in no file afterwards.
 //!
-//! `DECKLOG_REWRITE_FAULT_STEP` sets how many operations are left out between faults.
+//! `DECKLOG_REWRITE_FAULT_STEP` sets the number of operations from one fault to the next.
 
 #![allow(clippy::case_sensitive_file_extension_comparisons)]
 
@@ -27,9 +27,9 @@ use super::support::{DAY_1, DAY_MS, Rng, all_lines, count, request, still, turn}
 use super::upkeep::{Life, record, said};
 
 const DAYS: i64 = 4;
-/// Half of the days are past their time by then.
+/// By then, half of the days have expired.
 const NOW: i64 = DAY_1 + (DAYS / 2 + 90) * DAY_MS + 5;
-/// Who is erased, and all that is said of them.
+/// The conversation to erase, and the word in all of its texts.
 const TALK: u128 = 1_000_000;
 const WORD: &str = "a pear that is to be forgotten";
 
@@ -88,12 +88,12 @@ fn open(memory: &Memory) -> decklog::Result<Store> {
         .open("memory")
 }
 
-/// All that is there, all of it on disk.
+/// A copy of all files, all of it durable.
 fn copy(memory: &Memory) -> Memory {
     memory.after_power_cut(|all| all)
 }
 
-/// What was corrected and taken back as of the day before, whose segments go first.
+/// Records corrected and retracted as of the day before, whose segments expire first.
 fn backdated() -> Vec<Record> {
     let (then, before) = (DAY_1 + DAY_MS + 5, DAY_1 + 5);
     let taken_back = |id| ConversationTurn {
@@ -118,7 +118,7 @@ fn backdated() -> Vec<Record> {
     ]
 }
 
-/// Days of an agent's life in small segments, and among it what is to be erased.
+/// Several days of an agent's records in small segments, including those to be erased.
 fn before() -> Memory {
     let memory = Memory::new();
     let mut life = Life::new(Rng(7));
@@ -171,8 +171,8 @@ fn is_segment(path: &str) -> bool {
     path.starts_with("20") && is_lines && !path.ends_with("seals.jsonl")
 }
 
-/// The lines by day and kind, however many segments they are in; but not those that say when they
-/// were written.
+/// The lines by day and kind, independent of segments, without lines that contain the time of their
+/// writing.
 fn lines(memory: &Memory) -> BTreeMap<String, String> {
     let mut lines: BTreeMap<String, String> = BTreeMap::new();
     for (path, bytes) in files(memory) {
@@ -185,7 +185,7 @@ fn lines(memory: &Memory) -> BTreeMap<String, String> {
     lines
 }
 
-/// That both are the same; else only what differs is told.
+/// Asserts that both are equal; prints only the differences.
 fn assert_same<K: Ord + std::fmt::Debug>(
     found: &BTreeMap<K, String>,
     expected: &BTreeMap<K, String>,
@@ -205,7 +205,7 @@ fn assert_forgotten(memory: &Memory, case: &str) {
 
 type Said = BTreeMap<(Kind, String), String>;
 
-/// What a store says, and what its messages add up to, gone or not.
+/// The current records of a store, and the totals of its messages, including removed ones.
 struct State {
     said: Said,
     sums: BTreeMap<String, String>,
@@ -228,7 +228,7 @@ fn sums(store: &Store) -> BTreeMap<String, String> {
             &rollup.task_type,
         ];
         let group = format!("{} {model:?} {config:?} {mode:?} {task:?}", rollup.day);
-        // However far the one that was written reaches.
+        // Ignore the sequence number up to which the rollup counts.
         let sums = Rollup {
             through_seq: 0,
             ..rollup.clone()
@@ -245,10 +245,10 @@ fn state(store: &Store) -> State {
     }
 }
 
-/// A run of upkeep of which nothing fails: what was said before and after it.
+/// A run of upkeep without faults: the states before and after it.
 struct Run {
     upkeep: Upkeep,
-    /// What is done afterwards.
+    /// The operations that follow.
     then: &'static [Upkeep],
     base: Memory,
     old: State,
@@ -259,7 +259,7 @@ struct Run {
 }
 
 impl Run {
-    /// It is done again until it is over.
+    /// The same operation is run again to complete it.
     fn again(base: &Memory, upkeep: Upkeep) -> Run {
         let then: &[Upkeep] = match upkeep {
             Compact => &[Compact],
@@ -313,7 +313,7 @@ impl Run {
         }
     }
 
-    /// Runs it until something fails at an operation.
+    /// Runs until an operation fails.
     fn fail_at(&self, at: u64, fault: Fault) -> (Memory, decklog::Result<()>) {
         let memory = copy(&self.base);
         let store = open(&memory).unwrap();
@@ -328,12 +328,12 @@ impl Run {
         (memory, ran)
     }
 
-    /// Checks what is there after it was interrupted, and that going on ends as it should.
+    /// Checks the state after an interruption, and that the following operations complete.
     fn check(&self, memory: &Memory, case: &str) {
         let store = open(memory).unwrap_or_else(|e| panic!("{case}: {e}"));
         self.check_whole(&store, case);
         assert_sound(memory, case, false);
-        // The handle goes on, or another one does.
+        // The same handle continues, or another one.
         for upkeep in self.then {
             let ran = upkeep.run(&store);
             ran.unwrap_or_else(|e| panic!("{case}, then {upkeep:?}: {e}"));
@@ -355,14 +355,14 @@ impl Run {
         }
     }
 
-    /// Each thing is as it was or as it is to be, and what stays is there.
+    /// Everything is in its old or its new state, and whatever must be kept is there.
     fn check_whole(&self, store: &Store, case: &str) {
         let found = state(store);
         let ids: BTreeSet<_> = self.old.said.keys().chain(found.said.keys()).collect();
         for id in ids {
             let (old, new) = (self.old.said.get(id), self.new.said.get(id));
             let found = found.said.get(id);
-            // Of what is to be erased, some may be gone.
+            // Parts of what is to be erased may be gone.
             let is_going = self.erases() && new.is_none();
             assert!(
                 is_going || found == old || found == new,
@@ -383,8 +383,8 @@ fn assert_once(store: &Store, case: &str) {
     }
 }
 
-/// Nothing is damaged but by lines that were not written to their ends: of seals, removals and
-/// rollups, the only ones that are appended.
+/// The only damage is torn lines of seals, removals and rollups, the only files that are appended
+/// to.
 fn assert_sound(memory: &Memory, case: &str, is_over: bool) {
     let found = verify(memory).unwrap();
     let is_torn = |damage: &decklog::health::Damage| {
@@ -404,7 +404,7 @@ fn assert_sound(memory: &Memory, case: &str, is_over: bool) {
     );
 }
 
-/// What is interrupted, and what others do before it is done.
+/// The interrupted operations, each completed by the same operation.
 fn runs() -> Vec<Run> {
     let base = before();
     let compacted = copy(&base);
@@ -419,8 +419,8 @@ fn runs() -> Vec<Run> {
     ]
 }
 
-/// Others do something else before it is done: what was left by who was interrupted is not in
-/// their way.
+/// Another operation runs before the interrupted one is completed. The leftovers of the interrupted
+/// one do not disturb it.
 fn mixed_runs() -> Vec<Run> {
     let base = before();
     vec![
@@ -478,7 +478,7 @@ fn whenever_the_power_goes_it_is_as_it_was_or_as_it_is_to_be() {
     let mut cuts = 0;
     for run in runs().iter().chain(&mixed_runs()) {
         let (first, end) = run.operations;
-        // At the end, all of it is done.
+        // At the end, everything is done.
         let ats = (first..end).step_by(step as usize).chain([end; 3]);
         for at in ats {
             let case = format!("{:?}, power cut at {at} of {first}..{end}", run.name());

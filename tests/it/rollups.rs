@@ -1,8 +1,8 @@
-//! What messages add up to, by day and group: the same sum from the messages alone, from rollups
-//! with the messages since, from rollups that were written in part before a crash, and while
-//! others write; against a sum that is made anew of every message there ever was.
+//! Totals of messages by day and group are the same from the messages alone, from rollups plus
+//! later messages, from rollups that were partly written before a crash, and with concurrent
+//! writers. The expected totals are computed from every message ever recorded.
 //!
-//! `DECKLOG_ROLLUPS_CASES` sets how many logs are made up.
+//! `DECKLOG_ROLLUPS_CASES` sets the number of random logs.
 
 #![allow(clippy::cast_possible_wrap, clippy::cast_precision_loss)]
 
@@ -53,7 +53,7 @@ fn message(rng: &mut Rng, conversation_id: Uuid) -> ConversationMessage {
         model_used: some(rng, &["small-1", "big \"2\""]),
         config_used: some(rng, &["fast"]),
         orchestration_mode: some(rng, &["small-1"]),
-        // Answers would have that of the request before them.
+        // Answers would inherit that of their request.
         task_type: (rng.one_in(8) && role != Role::User).then(|| "code".to_owned()),
         tokens_in: rng.one_in(2).then(|| rng.below(10_000) as i64),
         tokens_out: rng.one_in(2).then(|| *rng.pick(&[0, 7, i64::MAX])),
@@ -75,7 +75,7 @@ fn message(rng: &mut Rng, conversation_id: Uuid) -> ConversationMessage {
     )
 }
 
-/// What a group must add up to, made of its messages.
+/// The expected rollups of a day, computed from its messages.
 fn expected(day: Day, all: &[ConversationMessage]) -> Vec<Rollup> {
     let of_day = |message: &&ConversationMessage| Day::of(message.timestamp.at()).unwrap() == day;
     let mut groups: BTreeMap<Group, Vec<&ConversationMessage>> = BTreeMap::new();
@@ -127,7 +127,7 @@ fn expected(day: Day, all: &[ConversationMessage]) -> Vec<Rollup> {
     groups.into_iter().map(rollup).collect()
 }
 
-/// What messages add up to.
+/// The totals of messages.
 fn sums(messages: &[&ConversationMessage]) -> MessageSums {
     let sum = |of: fn(&ConversationMessage) -> Option<i64>| {
         let numbers = messages.iter().filter_map(|message| of(message));
@@ -182,7 +182,7 @@ fn is_of_messages(path: &str, day: Day) -> bool {
     path.starts_with(&format!("{day}/messages."))
 }
 
-/// The same store in another place, where each segment has what is left of it.
+/// A copy of the store, in which each segment keeps only a part.
 fn elsewhere(memory: &Memory, left: impl Fn(&str, Vec<u8>) -> Vec<u8>) -> Memory {
     let other = Memory::new();
     other.create_dir("").unwrap();
@@ -201,7 +201,7 @@ fn elsewhere(memory: &Memory, left: impl Fn(&str, Vec<u8>) -> Vec<u8>) -> Memory
     other
 }
 
-/// Without a day's messages up to a sequence number.
+/// A copy without a day's messages up to a sequence number.
 fn without(memory: &Memory, day: Day, through: u64) -> Memory {
     elsewhere(memory, |path, bytes| {
         let is_left = |line: &&[u8]| {
@@ -216,7 +216,7 @@ fn without(memory: &Memory, day: Day, through: u64) -> Memory {
     })
 }
 
-/// A log of random messages, of which all are known.
+/// A log of random messages, with a list of all of them.
 struct Log {
     memory: Memory,
     store: Store,
@@ -291,7 +291,7 @@ fn what_was_removed_still_adds_up() {
     }
 }
 
-/// A crash leaves any number of a day's lines, the last of them cut.
+/// A crash leaves any number of a day's lines, the last one torn.
 #[test]
 fn rollups_that_were_written_in_part_count_nothing_twice() {
     let mut rng = Rng::seeded("rollups_that_were_written_in_part_count_nothing_twice");
@@ -340,7 +340,7 @@ fn rollups_that_were_written_in_part_count_nothing_twice() {
     }
 }
 
-/// What is returned is on the disk when it is.
+/// Data is on disk when the call returns.
 #[test]
 fn a_power_cut_after_a_roll_up_takes_nothing_of_it() {
     let mut rng = Rng::seeded("a_power_cut_after_a_roll_up_takes_nothing_of_it");
@@ -444,13 +444,13 @@ fn days_are_asked_for_from_one_on_until_before_another() {
     assert_eq!(days(None, Some(1)), [day(0)]);
     assert_eq!(days(Some(3), None), []);
     assert_eq!(days(Some(2), Some(1)), []);
-    // A day without anything has nothing to be rolled up.
+    // A day without messages has nothing to roll up.
     let lines = log.store.last_lines(usize::MAX).unwrap().len();
     log.store.roll_up(day(9)).unwrap();
     assert_eq!(log.store.last_lines(usize::MAX).unwrap().len(), lines);
 }
 
-/// Also if nothing is left of it that was counted.
+/// Also if none of its counted messages are left.
 #[test]
 fn a_conversation_whose_messages_were_removed_counts_once() {
     let mut log = Log::new();

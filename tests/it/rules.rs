@@ -1,5 +1,5 @@
-//! The rules of turns and tool calls, asked through the trait that agents know the log by: what
-//! may follow what, what is the same again, what is refused, and that every byte comes back.
+//! The rules of turns and tool calls, tested through the trait that agents use: allowed orders,
+//! repetitions, refusals, and that every byte is returned unchanged.
 
 #![allow(clippy::unwrap_used, clippy::case_sensitive_file_extension_comparisons)]
 
@@ -29,7 +29,7 @@ impl Log {
         Log { store, dir }
     }
 
-    /// How many lines there are, all of them good.
+    /// Number of lines. All of them are valid.
     fn lines(&self) -> u64 {
         let found = verify(&Disk::new(self.dir.path().join("log"))).unwrap();
         assert!(found.is_clean(), "{found:?}");
@@ -123,7 +123,7 @@ fn an_outcome_needs_its_request() {
     assert_eq!(err.kind(), ErrorKind::NotFound);
     assert_eq!(log.lines(), 0);
     assert_eq!(log.call(&req), None);
-    // The same call id under another request is another call.
+    // The same call id in another request is another call.
     log.store
         .record_tool_call_requested(request(2, "call_1", DAY_1))
         .unwrap();
@@ -199,7 +199,7 @@ fn a_retracted_record_is_gone_from_then_on_and_there_before() {
             .unwrap(),
         []
     );
-    // The outcome that it had says nothing new; another one has no call to belong to.
+    // Repeating the existing outcome changes nothing; another outcome has no call to belong to.
     log.store.record_tool_call_done(done(&req)).unwrap();
     let other = ToolCallDone {
         latency_ms: 99,
@@ -222,14 +222,14 @@ fn a_retracted_record_is_gone_from_then_on_and_there_before() {
         );
         let call = view.get_tool_call(req.request_id, &req.call_id).unwrap();
         assert_eq!(call.is_some(), stood, "{at}");
-        // The outcome came 12 ms after the request.
+        // The outcome was recorded 12 ms after the request.
         assert_eq!(
             call.is_some_and(|(_, done)| done.is_some()),
             at == later - 1,
             "{at}"
         );
     }
-    // Said again, it stands again.
+    // Recorded again, it is no longer retracted.
     let again = ConversationTurn {
         created_at: Validity::at(later + 1),
         ..said.clone()
@@ -279,7 +279,7 @@ fn the_same_is_what_means_the_same() {
     ] {
         assert_eq!(record(same), AckStatus::Unchanged, "{same}");
     }
-    // Digits that a double would lose, members named twice, arrays in another order, no JSON.
+    // Digits that a double would lose, repeated members, reordered arrays, invalid JSON.
     let others = [
         r#"{"a":2,"b":"é"}"#,
         "[1,2]",
@@ -547,7 +547,7 @@ fn a_cursor_walks_every_record_once_while_others_come() {
             let page = log.store.turns(&query).unwrap();
             seen.extend(page.items.iter().map(|turn| turn.id.as_u128()));
             let Some(next) = page.next else { break };
-            // As text, to another process, and back.
+            // Passed as text, as to another process, and parsed back.
             query.after = Some(next.to_string().parse().unwrap());
             if next_id < 80 {
                 log.store
@@ -703,7 +703,7 @@ fn what_cannot_be_is_refused_and_nothing_written() {
     }
     assert_eq!(log.lines(), 1);
     assert_eq!(log.call(&req), Some((req.clone(), None)));
-    // Both ends of time, and an empty vendor, are fine.
+    // The minimum and maximum time, and an empty vendor, are valid.
     for at in [0, 253_402_300_799_999] {
         log.store.upsert_conversation_turn(turn(3, "", at)).unwrap();
     }
@@ -745,7 +745,7 @@ fn a_field_of_a_hundred_megabytes_is_refused_by_name_and_size() {
     }
     assert_eq!(log.lines(), 0);
     assert!(!log.dir.path().join("log/2025-12-27").exists());
-    // The length that counts is that of the line: escapes make it longer.
+    // The limit is on the length of the line: escapes make it longer.
     let err = log
         .store
         .upsert_conversation_turn(turn(1, &"\u{1}".repeat(5 << 20), DAY_1))
@@ -808,7 +808,7 @@ fn no_id_becomes_a_path() {
         names(&log.dir.path().join("log/2025-12-27")),
         ["tool_calls.0001.jsonl"]
     );
-    // And all that after the store is opened again.
+    // And the same after reopening the store.
     let store = Store::open(log.dir.path().join("log")).unwrap();
     for (number, id) in (1u128..).zip(ids) {
         assert!(

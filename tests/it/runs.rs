@@ -1,5 +1,5 @@
-//! The handle for the loop of an agent: what it writes is what the contract of turns and calls asks
-//! for, no call stays open by accident, and a turn comes with its calls or not at all.
+//! The handle for an agent's loop: its records follow the rules of turns and calls, no call stays
+//! open by accident, and a turn is recorded with all its calls or not at all.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,7 +33,7 @@ fn outcome(store: &Store, turn: Uuid, call_id: &str) -> Option<ToolCallDone> {
     store.get_tool_call(turn, call_id).unwrap().unwrap().1
 }
 
-/// Both ways to write, each with what makes that it is in the log.
+/// Runs the test for both destinations, with a function that flushes each.
 fn both_ways(story: impl Fn(&Store, Run, &dyn Fn())) {
     let (_dir, store) = opened();
     story(&store, store.run("anthropic"), &|| ());
@@ -94,7 +94,7 @@ fn a_run_is_turns_that_follow_each_other_and_their_calls() {
         assert_eq!(failed.status, ToolStatus::Failed);
         let error = (failed.error_kind.as_deref(), failed.error_msg.as_deref());
         assert_eq!(error, (Some("tool_error"), Some("no path")));
-        // No time is before the one that was recorded earlier.
+        // Times never go back.
         assert!(turns.is_sorted_by_key(|it| it.created_at.at));
     });
 }
@@ -109,7 +109,8 @@ fn a_call_without_an_outcome_is_recorded_as_abandoned() {
             call.run(|| -> Result<(), String> { panic!("the tool panicked, as it is to") })
         }));
         assert!(ran.is_err());
-        // JSON has no such key: the outcome cannot be written, and the call does not stay open.
+        // JSON does not support this key type. The outcome cannot be written, and the call must not
+        // stay open.
         let call = turn.call("rejected", "t", &()).unwrap();
         let error = call.done(&HashMap::from([(vec![1], 1)])).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
@@ -120,7 +121,7 @@ fn a_call_without_an_outcome_is_recorded_as_abandoned() {
             assert_eq!(done.status, ToolStatus::Failed, "{call_id}");
             assert_eq!(done.error_kind.as_deref(), Some("abandoned"), "{call_id}");
         }
-        // What has an outcome is left alone when it is dropped.
+        // A call with an outcome is not changed when it is dropped.
         turn.call("done", "t", &()).unwrap().done("x").unwrap();
         settle();
         let done = outcome(store, turn.id(), "done").unwrap();
@@ -174,7 +175,7 @@ fn a_turn_comes_with_all_of_its_calls_or_not_at_all() {
         settle();
         let done = outcome(store, turn.id(), "c2").unwrap();
         assert_eq!(done.error_kind.as_deref(), Some("timeout"));
-        // Those that were not recorded are no one's parent.
+        // Turns that were not recorded are not the parent of any turn.
         let next = run.user("next").unwrap();
         settle();
         let next = store.get_turn(next.id()).unwrap().unwrap();
@@ -198,7 +199,7 @@ fn of_records_that_belong_together_all_are_taken_or_none() {
         }
         assert_eq!(lines(&store), 1);
     }
-    // Both handles go on, and numbers have no gap.
+    // Both handles continue, without a gap in the sequence numbers.
     let acks = store.record_all([said(), turn(3, "and", 1_766_832_000_002).into()]);
     let seqs: Vec<_> = acks.unwrap().iter().map(|ack| ack.seq).collect();
     assert_eq!(seqs, [2, 3]);
@@ -232,7 +233,7 @@ fn a_conversation_gets_what_is_said_as_messages_and_goes_on_later() {
         assert_eq!(said(store), [hello.clone(), hi.clone()]);
         assert_eq!(store.get_message(last.id()).unwrap().unwrap().content, "hi");
 
-        // Another run, perhaps of another process, changes nothing of the conversation.
+        // Another run, perhaps in another process, does not change the conversation.
         let other = with!(conversation, title: Some("another".into()));
         let run = store.run("anthropic").in_conversation(other).unwrap();
         let next = run.user("again").unwrap();

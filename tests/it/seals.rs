@@ -1,7 +1,7 @@
-//! Sealing: what takes no more lines becomes read-only and gets its hashes noted, in one chain. From
-//! then on, no byte of it, and none of the chain, changes without `verify` naming the place; and a
-//! line can be proven to have stood there by who has no more than the proof and the seal. Whoever is
-//! killed in between leaves something that the next pass completes.
+//! Sealing: a finished segment becomes read-only, and its hash is added to a chain of seals. After
+//! that, any change to the segment or the chain makes `verify` name the place, and a proof and the
+//! seal are enough to prove that a line was in the log. A sealing that is killed is completed by
+//! the next pass.
 
 #![allow(clippy::unwrap_used)]
 
@@ -60,7 +60,7 @@ fn sealed() -> Memory {
     memory
 }
 
-/// All that is there now, in files of its own.
+/// A copy of all current files.
 fn copy(memory: &Memory) -> Memory {
     memory.after_power_cut(|all| all)
 }
@@ -86,7 +86,7 @@ fn has(found: &Verification, class: DamageClass, file: &str) -> bool {
     damage.any(|damage| damage.class == class && damage.file == file)
 }
 
-/// Both ways of verifying name a file for this.
+/// Both kinds of verification report this file.
 fn assert_named(memory: &Memory, class: DamageClass, file: &str, case: &str) {
     for found in [verify(memory).unwrap(), deep(memory)] {
         assert!(has(&found, class, file), "{case}: {found:#?}");
@@ -117,7 +117,7 @@ fn what_takes_no_more_lines_is_sealed_in_one_chain() {
     let memory = Memory::new();
     let store = filled(&memory);
     assert_eq!(store.seal_head().unwrap(), None);
-    // On the day itself, nothing is over; on the next, one day is.
+    // On the same day, nothing is finished; on the next, one day is.
     assert_eq!(store.seal_at(DAY_1 + 5).unwrap(), []);
     let first = store.seal_at(DAY_1 + DAY_MS).unwrap();
     let files: Vec<&str> = first.iter().map(|seal| &*seal.file).collect();
@@ -176,7 +176,7 @@ fn a_late_fact_of_a_sealed_day_goes_to_a_new_segment() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let store = Store::open(&path).unwrap();
-    // It has the segment open when another one seals it.
+    // This handle has the segment open when another one seals it.
     store.record(turn(1, "one", DAY_1)).unwrap();
     let other = Store::open(&path).unwrap();
     assert_eq!(other.seal_at(LATER).unwrap().len(), 1);
@@ -187,7 +187,7 @@ fn a_late_fact_of_a_sealed_day_goes_to_a_new_segment() {
     store.record(turn(2, "two", DAY_1)).unwrap();
     other.record(turn(3, "three", DAY_1)).unwrap();
     store.record(turn(1, "again", DAY_1)).unwrap();
-    // Nothing new, and it waits for a line in the sealed one.
+    // Nothing new; it syncs a line in the sealed segment.
     let disk = Store::options().durability(Durability::Disk);
     let disk = disk.open(&path).unwrap();
     disk.record(turn(1, "again", DAY_1)).unwrap();
@@ -206,7 +206,7 @@ fn a_late_fact_of_a_sealed_day_goes_to_a_new_segment() {
     }
     drop((store, other, disk));
     assert_clean(&Disk::new(&path), "three segments");
-    // Also where nothing is known from before.
+    // Also with a handle that has no earlier state.
     let store = Store::open(&path).unwrap();
     assert_eq!(all_lines(&store).len(), 5);
     drop(store);
@@ -225,7 +225,7 @@ fn a_torn_line_is_ended_before_its_segment_is_sealed() {
     assert_eq!((seals[0].lines, seals[0].damaged), (4, 1));
     bytes.push(b'\n');
     assert_eq!(memory.bytes(TURNS_1).unwrap(), bytes);
-    // It is sealed as it is, and still named.
+    // A damaged segment is sealed as it is, and still reported.
     assert_named(&memory, DamageClass::Damaged, TURNS_1, "torn");
     assert!(!has(
         &verify(&memory).unwrap(),
@@ -258,7 +258,7 @@ fn a_change_of_any_byte_is_named() {
                 has(&found, DamageClass::Changed, file)
             };
             assert!(is_named, "{case}: {found:#?}");
-            // That one is slower, and has the same to tell.
+            // The full verification is slower, and must report the same.
             if place % 7 == 0 {
                 let found = deep(&memory);
                 assert!(!found.is_clean(), "{case}: {found:#?}");
@@ -290,7 +290,7 @@ fn lines_taken_out_or_put_elsewhere_are_named() {
                 memory.put_bytes(file, swapped.concat());
                 let case = format!("{file} with lines {place} and {other} swapped");
                 assert_named(&memory, DamageClass::Changed, file, &case);
-                // The lines are named, too.
+                // The lines are reported too.
                 assert_named(&memory, DamageClass::Altered, file, &case);
             }
         }
@@ -315,7 +315,7 @@ fn lines_taken_out_or_put_elsewhere_are_named() {
 #[test]
 fn a_segment_that_is_gone_or_another_one_is_named() {
     let memory = sealed();
-    // Two valid segments that changed places.
+    // Two valid segments were exchanged.
     let changed = copy(&memory);
     changed.put_bytes(TURNS_1, memory.bytes(TURNS_2).unwrap());
     changed.put_bytes(TURNS_2, memory.bytes(TURNS_1).unwrap());
@@ -328,7 +328,7 @@ fn a_segment_that_is_gone_or_another_one_is_named() {
         assert_named(&changed, DamageClass::Missing, file, "deleted");
         assert!(!verify(&changed).unwrap().gaps.is_empty());
     }
-    // The end of the log with its seals: only who kept the head knows.
+    // The end of the log was removed with its seals. Only a stored head reveals it.
     let head = in_memory(&memory, Durability::Process)
         .seal_head()
         .unwrap()
@@ -343,7 +343,7 @@ fn a_segment_that_is_gone_or_another_one_is_named() {
     ));
     let found = with_head(&changed, head);
     assert!(has(&found, DamageClass::Chain, "seals.jsonl"), "{found:#?}");
-    // The start of it with its seals is missed in any case.
+    // A missing start of the log with its seals is always detected.
     let changed = copy(&memory);
     changed.remove_file(TURNS_1).unwrap();
     changed
@@ -404,13 +404,14 @@ fn seals_taken_out_put_elsewhere_or_made_anew_are_named() {
     for (changed, file, case) in cases {
         assert_named(&changed, DamageClass::Chain, file, case);
     }
-    // The last one: as if it had never been sealed, but for who kept the head.
+    // The last seal is missing: as if the segment had never been sealed. Only a stored head reveals
+    // it.
     let changed = with(all(), vec![]);
     assert_clean(&changed, "the last deleted");
     let found = with_head(&changed, head);
     assert!(has(&found, DamageClass::Chain, "seals.jsonl"), "{found:#?}");
 
-    // Someone who can write everything writes another log, with seals of its own.
+    // An attacker with write access to everything writes another log, with its own seals.
     let forged = Memory::new();
     let store = in_memory(&forged, Durability::Process);
     for (nth, record) in records().into_iter().enumerate() {
@@ -422,7 +423,7 @@ fn seals_taken_out_put_elsewhere_or_made_anew_are_named() {
     assert_clean(&forged, "forged");
     let found = with_head(&forged, head);
     assert!(has(&found, DamageClass::Chain, "seals.jsonl"), "{found:#?}");
-    // A part of it under the old chain does not fit.
+    // A part of it does not match the old chain.
     let changed = with(forged.bytes(SEALS_1).unwrap(), three);
     assert_named(&changed, DamageClass::Chain, SEALS_2, "a part made anew");
 }
@@ -465,7 +466,7 @@ fn a_proof_holds_for_its_line_and_for_no_other() {
             elsewhere[1].index = other.index;
             elsewhere[2].path.clone_from(&other.path);
             for changed in elsewhere {
-                // Neighbours may share all of their path but its first hash.
+                // Adjacent lines may share all of their path except the first hash.
                 if changed != *proof {
                     assert_eq!(changed.check(None).unwrap_err().kind(), ErrorKind::Damaged);
                 }
@@ -489,13 +490,13 @@ fn a_proof_holds_for_its_line_and_for_no_other() {
         newer.check(None).unwrap_err().kind(),
         ErrorKind::NewerFormat
     );
-    // One that holds, of another log.
+    // A valid proof from another log.
     let elsewhere = &seals_in(&sealed(), SEALS_1)[0];
     assert_eq!(
         proof.check(Some(elsewhere)).unwrap_err().kind(),
         ErrorKind::Damaged
     );
-    // Nothing is proven of what was changed.
+    // No proof is created for a changed line.
     memory.put_bytes(&seals[0].file, lines[1..].concat());
     let store = in_memory(&memory, Durability::Process);
     let err = store.prove(&Key::Event(5)).unwrap_err();
@@ -539,7 +540,7 @@ const FAULTS: [Fault; 4] = [
     Fault::Gone,
 ];
 
-/// What the next pass makes of a store in which one failed.
+/// The state after the next pass completes a failed one.
 fn assert_completed(memory: &Memory, case: &str) {
     let found = verify(memory).unwrap();
     let is_torn = |class| matches!(class, DamageClass::Torn);
@@ -555,7 +556,7 @@ fn assert_completed(memory: &Memory, case: &str) {
     assert_eq!(all_lines(&store).len(), records().len(), "{case}");
     let found = deep(memory);
     assert_eq!((found.sealed, found.seals), (3, 3), "{case}: {found:#?}");
-    // What was cut short is no line of anything, and a repair takes it out.
+    // A torn line is never parsed as a seal, and a repair removes it.
     let is_of_seals = |file: &str| file.ends_with("seals.jsonl");
     assert!(
         found.damage.iter().all(|one| is_of_seals(&one.file)),
@@ -587,7 +588,7 @@ fn whatever_fails_while_segments_are_sealed_the_next_pass_completes_it() {
     assert_completed(&clean, "nothing fails");
     let operations = clean.operations();
     let step = count("DECKLOG_SEAL_FAULT_STEP", 5) as usize;
-    // With a step of 1 every fault comes at every operation; else they take turns.
+    // With a step of 1, every fault occurs at every operation. Otherwise the faults alternate.
     for (number, fault) in (0..).zip(FAULTS) {
         for at in (number % step as u64..operations).step_by(step) {
             let case = format!("{fault:?} at {at} of {operations}");
@@ -600,7 +601,7 @@ fn whatever_fails_while_segments_are_sealed_the_next_pass_completes_it() {
             assert_completed(&memory, &case);
         }
     }
-    // A seal of which only a part came to be written.
+    // Count seals that were only partly written.
     let mut torn = 0;
     for at in 0..operations {
         let (memory, _) = run(&|memory| {
@@ -620,7 +621,7 @@ fn whatever_fails_while_segments_are_sealed_the_next_pass_completes_it() {
     assert_eq!(torn, 3);
 }
 
-/// Reading, hashing and fsync are not done while writers wait.
+/// Reading, hashing and fsync happen without blocking writers.
 #[test]
 fn writers_do_not_wait_while_a_segment_is_hashed_or_synced() {
     let memory = Memory::new();
@@ -672,7 +673,7 @@ fn processes_that_seal_at_once_make_one_chain() {
             command.stdout(Stdio::piped()).spawn().unwrap()
         })
         .collect();
-    // Someone writes to the days that are being sealed.
+    // Another handle writes to the days that are being sealed.
     let writer = Store::open(&path).unwrap();
     for id in 0..200 {
         writer
@@ -710,7 +711,7 @@ fn a_sealed_segment_that_is_mended_is_sealed_anew() {
     assert_eq!(store.seal_at(LATER).unwrap()[0].damaged, 1);
     drop(store);
 
-    // The new seal is there, and the file is not: it is as the old one says.
+    // The new seal is there, but the file is not: it still matches the old seal.
     let operations = {
         let memory = copy(&memory);
         in_memory(&memory, Durability::Process).repair().unwrap();
@@ -747,7 +748,7 @@ fn a_sealed_segment_that_is_mended_is_sealed_anew() {
     assert_clean(&memory, "mended");
     assert_eq!(store.repair_and_accept_edits().unwrap(), []);
 
-    // Someone added a line that is whole: only a person can say that it belongs there.
+    // Someone added a valid line. Only a person can decide whether it belongs there.
     let mut bytes = memory.bytes(TURNS_1).unwrap();
     bytes.truncate(lines(&memory, TURNS_1)[..2].concat().len());
     memory.put_bytes(TURNS_1, bytes);
@@ -786,12 +787,12 @@ fn what_the_log_of_removals_tells_of_is_not_missed() {
         assert_eq!(found.removed, removed);
     }
     memory.remove_file(TURNS_1).unwrap();
-    // Its seal is in both while it is moved.
+    // While a seal is moved, both files have it.
     assert_clean(&memory, "while it is moved");
     memory.put_bytes(SEALS_1, format!("{}\n", seals[1].to_line()).into_bytes());
     assert_clean(&memory, "moved");
     assert_eq!(verify(&memory).unwrap().seals, 3);
-    // More is missing than was removed.
+    // More lines are missing than were removed.
     memory.put_bytes("removals.jsonl", removal(2).into_bytes());
     let found = verify(&memory).unwrap();
     assert_eq!(found.gaps.len(), 2, "{found:#?}");
@@ -801,7 +802,7 @@ fn what_the_log_of_removals_tells_of_is_not_missed() {
     let found = verify(&memory).unwrap();
     assert!(has(&found, DamageClass::Changed, TURNS_2));
     memory.put_bytes(TURNS_2, short.concat());
-    // A late fact gets the name of what was removed, and a seal of its own.
+    // A late record reuses the name of the removed segment, and gets its own seal.
     let store = in_memory(&memory, Durability::Process);
     store.record(turn(7, "seven", DAY_1)).unwrap();
     let next = store.seal_at(LATER).unwrap();
@@ -815,15 +816,15 @@ fn what_the_log_of_removals_tells_of_is_not_missed() {
     assert_named(&memory, DamageClass::Chain, "removals.jsonl", "edited");
 }
 
-/// A line of `removals.jsonl` with the checksum that holds.
+/// A line of `removals.jsonl` with a valid checksum.
 fn restamped(line: &str) -> String {
     let covered = &line[..line.rfind(",\"crc\":\"").unwrap()];
     let crc = crc32fast::hash(covered.as_bytes());
     format!("{covered},\"crc\":\"{crc:08x}\"}}\n")
 }
 
-/// Removals are in a chain of their own: one that was changed, taken away, put elsewhere or made
-/// up is named, and the head that was kept tells of all before it.
+/// Removals have their own chain: a changed, removed, moved or forged one is reported, and a stored
+/// head covers all of them before it.
 #[test]
 fn a_removal_that_was_changed_taken_away_or_made_up_is_named() {
     const REMOVALS: &str = "removals.jsonl";
@@ -897,7 +898,7 @@ fn a_removal_that_was_changed_taken_away_or_made_up_is_named() {
         assert_eq!(with(&|all| all.truncate(place)), (false, true), "{place}");
     }
     assert_eq!(with(&|all| all.push("{\"seq\":9}\n".into())), (true, true));
-    // A line that was cut short stays by itself: the next follows the last whole one.
+    // A torn line stays separate; the next line follows the last complete one.
     let torn = [text.as_bytes(), &text.as_bytes()[..40]].concat();
     memory.put_bytes(REMOVALS, torn);
     store.record(turn(9, "said", DAY_1)).unwrap();
@@ -909,7 +910,7 @@ fn a_removal_that_was_changed_taken_away_or_made_up_is_named() {
     assert!(with_head(&memory, head).is_clean());
 }
 
-/// As many lines are there twice as are missing, in segments that were sealed so.
+/// As many lines are duplicated as are missing, in segments that were sealed in that state.
 #[test]
 fn a_line_that_is_missing_is_not_made_up_for_by_one_that_is_there_twice() {
     let memory = Memory::new();
@@ -931,8 +932,8 @@ fn a_line_that_is_missing_is_not_made_up_for_by_one_that_is_there_twice() {
     }
 }
 
-/// Nothing tells any more that a segment was removed: what comes for its day gets another name, so
-/// that its seal is not taken for that one's.
+/// Nothing records any more that a segment was removed. A new segment of its day gets another name,
+/// so that the old seal is not applied to it.
 #[test]
 fn a_new_segment_gets_no_number_that_a_seal_has() {
     let memory = sealed();
@@ -1004,7 +1005,7 @@ fn a_handle_that_only_reads_seals_nothing() {
     );
 }
 
-/// The document's example is what is written for the thought that it shows.
+/// The example seal in the document is what decklog writes for the example thought.
 #[test]
 fn the_seal_that_the_document_shows_is_written_so() {
     let layout = include_str!("../../data-layout.md");

@@ -1,6 +1,6 @@
-//! A text is found wherever the log holds it: in whatever case and however JSON writes it, in any
-//! kind of record, retracted, sealed, compacted or rewritten, but not in names of members nor in
-//! what lines say of themselves. A plain search of every line says what is to be found.
+//! A search finds a text in any kind of record: in any case and any JSON escaping, in retracted,
+//! sealed, compacted or rewritten records, but not in member names or the fields of the envelope.
+//! The expected result is a plain scan of every line.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -102,7 +102,7 @@ fn at_of(line: &LogLine) -> i64 {
     value["at"].as_i64().unwrap()
 }
 
-/// The lines that a search is to find, in order.
+/// The lines that a search must find, in order.
 fn plain(store: &Store, query: &SearchQuery) -> Vec<LogLine> {
     let mut lines = store.last_lines(usize::MAX).unwrap();
     let times = query.since.unwrap_or(i64::MIN)..query.until.unwrap_or(i64::MAX);
@@ -193,7 +193,7 @@ fn pages(store: &Store, query: &SearchQuery, rng: &mut Rng, limit_max: usize) ->
     }
 }
 
-/// A text as JSON, written in one of its many ways.
+/// A text as JSON, in one of its many escapings.
 fn json_string(rng: &mut Rng, text: &str) -> String {
     let mut json = String::from("\"");
     for letter in text.chars() {
@@ -244,7 +244,7 @@ fn json(rng: &mut Rng, depth: usize) -> String {
         }
         3 => format!("[{},{}]", json(rng, depth - 1), json(rng, depth - 1)),
         _ => {
-            // Names are not searched, whatever they say.
+            // Names are not searched.
             let name = format!("{}{}", rng.pick(WORDS), rng.next());
             let (name, other) = (json_string(rng, &name), rng.pick(&["seq", "op", "crc"]));
             format!(
@@ -256,7 +256,7 @@ fn json(rng: &mut Rng, depth: usize) -> String {
     }
 }
 
-/// A moment of any of the days, of which each has so many.
+/// A random time on one of the days, out of `in_day` times per day.
 fn moment(rng: &mut Rng, in_day: usize) -> i64 {
     let nth = i64::try_from(rng.below(DAYS * in_day)).unwrap();
     DAY_1 + nth * (DAY_MS / i64::try_from(in_day).unwrap()) + 7
@@ -293,7 +293,7 @@ fn record(rng: &mut Rng, n: u128) -> Record {
             message.timestamp = Timestamp::from_ms(at).unwrap();
             message.into()
         }
-        // Some of them are versions of others.
+        // Some of them are new versions of others.
         _ => turn(n % 50, &text, at).into(),
     }
 }
@@ -358,7 +358,7 @@ fn what_is_found_is_what_a_plain_search_finds() {
     }
     assert!(found > 20 && words > 2, "{found} {words}");
 
-    // The same once it is sealed, and once it is compacted, by who has it open and who opens it.
+    // The same results after sealing and after compaction, from open handles and new ones.
     store.seal_at(LATER).unwrap();
     let query = all_of("needle");
     let before = check(&store, &query);
@@ -413,7 +413,7 @@ fn pages_are_one_search_while_records_come() {
     once.sort_unstable();
     once.dedup();
     assert_eq!(once.len(), seqs.len(), "a match came twice");
-    // What came to days that were not searched yet may be there, too.
+    // Records that were added to days not searched yet may be found too.
     matches.retain(|found| found.seq <= last);
     assert_eq!(matches, all);
     check(&store, &query);
@@ -483,7 +483,7 @@ fn what_was_retracted_or_changed_is_in_the_log() {
     assert_eq!(seqs, [5, 4, 3, 2, 1]);
     assert_eq!(matches[0].field, "/call_id");
     assert_eq!(matches[0].key, format!("{} needle", call.request_id));
-    // What lines say of themselves, and names, are none of their texts.
+    // Envelope fields and names are not searched.
     for text in [
         "asserted",
         "retracted",
@@ -534,7 +534,7 @@ fn nothing_and_too_much_are_refused() {
         let err = text.parse::<SearchCursor>().unwrap_err();
         assert_eq!(err.kind(), ErrorKind::InvalidInput, "{text}");
     }
-    // A cursor that says of more matches than there are takes none of the others away.
+    // A cursor that claims more matches than exist hides none of the others.
     let dir = tempfile::tempdir().unwrap();
     let two = open(&dir.path().join("log"));
     for n in 1..4 {
@@ -595,7 +595,7 @@ fn damaged_lines_are_passed_over_and_rewritten_ones_found() {
     let is_open = open(&path);
     assert_eq!(check(&is_open, &all_of("needle")).len(), 400);
     edit(&store, &file, |mut lines| {
-        // No checksum, and a number from elsewhere.
+        // No checksum, and a sequence number from elsewhere.
         for nth in [3, 4, 50] {
             let end = lines[nth].rfind(",\"crc\"").unwrap();
             lines[nth].truncate(end);
@@ -603,10 +603,10 @@ fn damaged_lines_are_passed_over_and_rewritten_ones_found() {
         }
         let comma = lines[4].find(',').unwrap();
         lines[4].replace_range(7..comma, "999999");
-        // Other bytes, so that it is no JSON; and one more byte of text.
+        // Changed bytes, so that the line is not JSON; and one more byte of text.
         lines[10].replace_range(0..1, "x");
         lines[11] = lines[11].replace("needle", "neeedle");
-        // Two more lines, for which there is one number.
+        // Two more lines with the same sequence number.
         for text in ["needle, too: ", "needle, also: "] {
             lines.insert(100, lines[50].replace("needle ", text));
         }
@@ -640,7 +640,7 @@ fn damaged_lines_are_passed_over_and_rewritten_ones_found() {
         is_open.search(&all_of("needle")).unwrap().matches,
         found.matches
     );
-    // A page may end between two matches of one number.
+    // A page may end between two matches with equal sequence numbers.
     let same = |pair: &[SearchMatch]| pair[0].seq == pair[1].seq;
     let nth = found.matches.windows(2).position(same).unwrap();
     let mut in_parts = Vec::new();
@@ -662,7 +662,7 @@ fn damaged_lines_are_passed_over_and_rewritten_ones_found() {
     }
 }
 
-/// A handle that knows the lines as they were meets others.
+/// An open handle searches lines that have changed since it read them.
 #[test]
 fn lines_that_are_changed_under_a_handle_do_not_stop_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -688,12 +688,12 @@ fn lines_that_are_changed_under_a_handle_do_not_stop_it() {
             .iter()
             .any(|found| found.snippet == "Needle 7")
     );
-    // Cut short, and grown again.
+    // Truncated, and extended again.
     edit(&store, &file, |lines| lines[..20].to_vec());
     assert_eq!(store.search(&all_of("needle")).unwrap().matches.len(), 19);
     store.record(turn(100, "needle", DAY_1)).unwrap();
     assert_eq!(store.search(&all_of("needle")).unwrap().matches.len(), 20);
-    // A line that is too long to be one.
+    // A line longer than the limit.
     edit(&store, &file, |mut lines| {
         lines.insert(3, "x".repeat(17 << 20));
         lines
@@ -705,7 +705,7 @@ fn lines_that_are_changed_under_a_handle_do_not_stop_it() {
     assert_eq!(store.search(&all_of("needle")).unwrap().matches, []);
 }
 
-/// Segments are joined, and others come, while a search goes on.
+/// Segments are merged, and others added, during a search.
 #[test]
 fn a_search_goes_on_over_what_is_rewritten_meanwhile() {
     let dir = tempfile::tempdir().unwrap();

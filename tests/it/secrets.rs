@@ -1,5 +1,5 @@
-//! What is planted reaches no disk: every byte that is written is looked at, in the storage and
-//! from outside. And what the settings of privacy say, as a person at the command line meets it.
+//! Planted secrets reach no disk: every written byte is checked, in the storage and from outside
+//! the process. Also the privacy settings on the command line.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -54,8 +54,8 @@ fn planted() -> Vec<Planted> {
     whole.collect()
 }
 
-/// What a secret may look like in a file: as it is, as a JSON string has it, and without its first
-/// letters, which some hide behind escapes.
+/// The forms of a secret in a file: as it is, as in a JSON string, and without its first letters,
+/// which an escape may hide.
 fn forms(secret: &str) -> Vec<String> {
     let quoted = serde_json::to_string(secret).unwrap();
     let mut forms = vec![secret.to_owned(), quoted[1..quoted.len() - 1].to_owned()];
@@ -68,7 +68,7 @@ fn forms(secret: &str) -> Vec<String> {
     forms
 }
 
-/// Looks for all of the secrets at once.
+/// Searches for all secrets at once.
 struct Search {
     automaton: AhoCorasick,
     secrets: Vec<String>,
@@ -92,7 +92,7 @@ impl Search {
         Some(&self.secrets[found.pattern().as_usize()])
     }
 
-    /// Fails if a file of a directory has one of them.
+    /// Fails if a file in a directory contains one of them.
     fn in_files(&self, dir: &Path) -> usize {
         let mut files = 0;
         for entry in std::fs::read_dir(dir).unwrap() {
@@ -109,7 +109,7 @@ impl Search {
     }
 }
 
-/// Those that the engine catches; the others are named.
+/// The secrets that the engine detects. The others are reported.
 fn caught() -> Vec<Planted> {
     let store = in_memory(&Memory::new(), Durability::Process);
     let all = planted();
@@ -139,12 +139,12 @@ fn caught() -> Vec<Planted> {
     caught
 }
 
-/// A name has a limit.
+/// The text as a name, if it is short enough.
 fn name(text: &str) -> Option<String> {
     Some(text.to_owned()).filter(|text| text.len() <= 1024)
 }
 
-/// A text in every free field of a record of every kind.
+/// A text in every free-text field of a record of every kind.
 fn records(number: u128, text: &str) -> Vec<Record> {
     let id = |kind: u128| Uuid::from_u128(kind << 64 | number);
     let json = serde_json::json!({ "note": text, text: [1, text] }).to_string();
@@ -208,11 +208,11 @@ fn records(number: u128, text: &str) -> Vec<Record> {
     ]
 }
 
-/// A session of another agent in which texts are said again and again.
+/// A session of another agent that repeats the texts.
 fn session(dir: &Path, planted: &[Planted]) -> PathBuf {
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/claude-code-session.jsonl");
     let session = std::fs::read_to_string(sample).unwrap();
-    // In another text, JSON is not looked at as such.
+    // JSON inside another text is not redacted as JSON.
     let plain = planted.iter().filter(|one| !one.text.contains('\\'));
     let texts: Vec<&str> = plain.step_by(11).map(|one| one.text.as_str()).collect();
     assert!(texts.len() >= 20);
@@ -233,7 +233,7 @@ fn no_byte_that_is_written_holds_a_secret() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let spy = Spy::new(Disk::new(&path));
-    // By file: how many bytes were written.
+    // Number of bytes written, by file.
     let written: Arc<Mutex<BTreeMap<String, usize>>> = Arc::default();
     let leaks: Arc<Mutex<Vec<String>>> = Arc::default();
     spy.hook_written({
@@ -268,7 +268,7 @@ fn no_byte_that_is_written_holds_a_secret() {
     }
     no_leak("recorded");
 
-    // What is made under the lock, and what a gateway sees.
+    // Records created under the lock, and records from a gateway.
     let capture = store.capture().unwrap();
     let metadata = InferenceMetadata::default();
     let inbox = store.inbox();
@@ -343,7 +343,7 @@ fn no_byte_that_is_written_holds_a_secret() {
     assert!(verify(&Disk::new(&path)).unwrap().is_clean());
 }
 
-/// The command with a home of its own.
+/// The command with its own home directory.
 fn decklog(dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_decklog"));
     command
@@ -378,7 +378,7 @@ fn run_well(command: &mut Command, input: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The same as the operating system sees it.
+/// The same, seen from the operating system.
 #[test]
 #[cfg(target_os = "linux")]
 fn no_call_writes_a_secret() {
@@ -429,7 +429,7 @@ fn no_call_writes_a_secret() {
     search.in_files(&dir.path().join("log"));
 }
 
-/// A token of GitHub's form that no one has.
+/// An unused token in GitHub's format.
 fn token(digit: char) -> String {
     format!("ghp_{}Zq8Lw3Xc5Vb7", format!("{digit}kR").repeat(8))
 }
@@ -442,7 +442,7 @@ fn what_holds_a_secret_is_one_fact() {
     for (nth, record) in records(1, &text).into_iter().enumerate() {
         let added = store.record(record.clone()).unwrap();
         assert_eq!(added.status, AckStatus::Added, "{record:?}");
-        // Each of these is another one.
+        // Each of these is a new record.
         if !matches!(record, Record::History(_) | Record::Event(_)) {
             let again = store.record(record.clone()).unwrap();
             assert_eq!(again.status, AckStatus::Unchanged, "{nth}: {record:?}");
@@ -494,7 +494,7 @@ fn what_is_not_kept_is_nowhere() {
             .unwrap()
             .unwrap();
         let done = done.unwrap();
-        // Payloads are not kept without contents.
+        // Without contents, payloads are not stored.
         for payload in [req.arguments_json, done.outcome_json] {
             let payload = payload.unwrap();
             assert!(payload.starts_with("[CONTENT:len=20,sha256="), "{payload}");
@@ -517,7 +517,7 @@ fn what_is_not_kept_is_nowhere() {
     }
 }
 
-/// A gateway may put anything beside its metrics.
+/// A gateway may add anything to its metrics.
 #[test]
 fn metadata_keep_metrics_and_names_alone_where_contents_are_not_kept() {
     let dir = tempfile::tempdir().unwrap();
@@ -598,7 +598,7 @@ fn users_are_found_by_who_has_the_key() {
     let list = ["conversations", "--user", "alice", "--json"];
     assert_eq!(found(&mut decklog(dir, &list)), 1);
 
-    // Elsewhere: by the configuration's directory, and by the variable.
+    // Elsewhere: in the configuration directory, and set by the variable.
     let xdg = dir.join("xdg");
     for args in [
         &list[..],
@@ -618,7 +618,7 @@ fn users_are_found_by_who_has_the_key() {
     other.env("XDG_CONFIG_HOME", &xdg);
     assert_eq!(found(other.env("DECKLOG_USER_ID_KEY", dir.join("copy"))), 1);
 
-    // A key that keeps nothing secret, or is none, stops what needs it, and nothing else.
+    // A key that is readable by others, or invalid, stops only operations that need it.
     let refused = |told: &str| {
         let output = run(&mut decklog(dir, &["record"]), &conversation(2, "bob"));
         assert!(!output.status.success());
@@ -680,7 +680,7 @@ fn importing_again_adds_nothing_where_secrets_are() {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     for sample in ["claude-code-subagent.jsonl", "codex-rollout.jsonl"] {
         let text = std::fs::read_to_string(samples.join(sample)).unwrap();
-        // Ids of calls, too, may look like tokens.
+        // Ids of calls may look like tokens too.
         let text = text.replace("call_pBXH93fl6ZXH2svDOFIlr8GA", &token('4'));
         let text = text.replace("myapp", &format!("myapp {}", token('9')));
         std::fs::write(dir.path().join(sample), text).unwrap();

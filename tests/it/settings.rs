@@ -1,5 +1,5 @@
-//! What the manifest says is obeyed by every process at once, and nothing reaches the disk but
-//! through the gate, whichever way it came in.
+//! Every process obeys the manifest's settings at once, and every write path applies the privacy
+//! settings.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use super::support::{DAY_1, all_lines, done, failed, in_memory, request, still, turn};
 
-/// What is planted, and what stands for it.
+/// The planted text, and its replacement.
 const PLANTED: &str = "TICKET-4711";
 const PLACEHOLDER: &str = "[REDACTED:ticket:1]";
 
@@ -46,7 +46,7 @@ fn raw() -> Settings {
     }
 }
 
-/// How often a text stands in any file of a directory.
+/// Number of occurrences of a text in the files of a directory.
 fn hits(dir: &Path, text: &str) -> usize {
     let mut found = 0;
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -78,7 +78,7 @@ fn no_way_in_leads_past_the_gate() {
     let said = |what: &str| format!("{what} says {PLANTED} and {PLANTED} again");
     let json = |what: &str| format!(r#"{{"{what}": "{PLANTED}"}}"#);
 
-    // Records of every kind, one by one and in batches.
+    // Records of every kind, alone and in batches.
     store.record(turn(1, &said("a turn"), DAY_1)).unwrap();
     store
         .upsert_conversation_turn(turn(2, &said("the trait"), DAY_1))
@@ -93,7 +93,7 @@ fn no_way_in_leads_past_the_gate() {
     let mut outcome = done(&call(3, "one"));
     outcome.outcome_json = Some(json("outcome"));
     store.record_tool_call_done(outcome.clone()).unwrap();
-    // It is compared as it is kept.
+    // Records are compared in their stored form.
     assert_eq!(store.record(outcome).unwrap().status, AckStatus::Unchanged);
     let mut failure = failed(&call(4, "two"));
     failure.error_msg = Some(said("a failure"));
@@ -119,7 +119,7 @@ fn no_way_in_leads_past_the_gate() {
         .log_event(None, event_type::AGENT_STARTED, Some(&json("event")))
         .unwrap();
 
-    // What is made under the lock.
+    // Records created under the lock.
     let step = |status| ProposalStep::new(proposal, status, DAY_1 + 1);
     store.record(step(ProposalStatus::Approved)).unwrap();
     store
@@ -148,7 +148,7 @@ fn no_way_in_leads_past_the_gate() {
             agent_id: "a".into(),
             content: said("a thought"),
         };
-        // Its hash is that of what is kept.
+        // Its hash is computed from the stored form.
         let kept = thoughts.create(thought).unwrap();
         assert!(kept.content.contains(PLACEHOLDER));
         assert_eq!(kept.hash, kept.computed_hash());
@@ -156,7 +156,7 @@ fn no_way_in_leads_past_the_gate() {
     assert!(thoughts.verify_chain("t").unwrap().is_intact());
     drop(thoughts);
 
-    // What a gateway sees.
+    // Records from a gateway.
     let other = Uuid::from_u128(8);
     let asked = |of| [ConversationMessage::new(of, Role::User, said("a question"))];
     let metadata = InferenceMetadata::default();
@@ -239,8 +239,7 @@ fn no_way_in_leads_past_the_gate() {
     assert!(verify(&Disk::new(&path)).unwrap().is_clean());
 }
 
-/// From the acknowledged change on nothing is written in the old way, by whichever process and
-/// through whichever handle.
+/// From the acknowledged change on, no process and no handle writes by the old settings.
 #[test]
 fn a_change_is_obeyed_at_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -284,13 +283,13 @@ fn a_change_is_obeyed_at_once() {
     let is_raw = |record: &Record| matches!(record, Record::Turn(turn) if turn.content == PLANTED);
     let raw = lines.iter().filter(|(_, record)| is_raw(record)).count();
     assert!(raw > 0 && raw < lines.len(), "{raw} of {}", lines.len());
-    // Not one of the old after the first of the new.
+    // No record by the old settings after the first one by the new settings.
     assert!(lines[..raw].iter().all(|(_, record)| is_raw(record)));
     assert!(lines[raw].0 <= acknowledged + 1);
     assert!(lines.last().unwrap().0 > acknowledged);
 }
 
-/// Whatever becomes of HEAD, which tells of the change.
+/// Also if HEAD, which announces the change, is recreated.
 #[test]
 fn a_change_is_obeyed_where_head_is_made_anew() {
     let dir = tempfile::tempdir().unwrap();
@@ -319,8 +318,8 @@ fn a_change_is_obeyed_where_head_is_made_anew() {
     }
 }
 
-/// What was admitted by the earlier settings is admitted anew: a handle that knew no better
-/// withheld whole batches for good, hours after a change.
+/// Records checked under the old settings are checked again. Bug: a handle with outdated settings
+/// rejected whole batches, hours after a change.
 #[test]
 fn the_first_call_after_a_change_obeys_it_whichever_way_it_goes() {
     let dir = tempfile::tempdir().unwrap();
@@ -395,7 +394,7 @@ fn a_change_where_head_is_no_shared_memory_survives_a_power_cut() {
     assert_eq!(after.settings().unwrap(), settings);
 }
 
-/// What was recorded before a change is the same fact after it.
+/// A record made before a change of settings equals the same record after it.
 #[test]
 fn the_same_again_after_a_change_is_the_same() {
     let memory = Memory::new();
@@ -432,7 +431,7 @@ fn the_same_again_after_a_change_is_the_same() {
         let ack = ack.unwrap_or_else(|e| panic!("{record:?}: {e}"));
         assert_eq!(ack.status, AckStatus::Unchanged, "{record:?}");
     }
-    // What an older line says is not written anew.
+    // Content of an older line is not copied unredacted into a new one.
     let reverted = ProposalStep::new(proposal, ProposalStatus::Reverted, DAY_1 + 3);
     store.record(reverted).unwrap();
     let found = store.get_proposal(proposal).unwrap().unwrap();
@@ -441,7 +440,8 @@ fn the_same_again_after_a_change_is_the_same() {
     assert_eq!(changed.unwrap().project.as_deref(), Some(PLACEHOLDER));
 }
 
-/// What the log kept less of is still the same fact, once the settings are relaxed.
+/// A record that was stored in reduced form still equals the original once the settings are
+/// relaxed.
 #[test]
 fn the_same_again_after_settings_were_relaxed_is_no_conflict() {
     let talk = Uuid::from_u128(1);
@@ -490,7 +490,7 @@ fn the_same_again_after_settings_were_relaxed_is_no_conflict() {
             assert_eq!(ack.status, AckStatus::Unchanged, "{record:?}");
         }
         assert_eq!(all_lines(&store), lines);
-        // What says something else is a conflict as ever.
+        // Different content is a conflict as usual.
         let other = with!(message.clone(), content: format!("{secret}!"));
         let mut ended = outcome.clone();
         ended.error_msg = Some("other".into());
@@ -545,7 +545,7 @@ fn a_user_is_found_by_either_form_of_the_id() {
     assert_eq!((of("ann"), of("bob")), (vec![1], vec![2]));
     hashing.record(talk(3, "ann")).unwrap();
     hashing.record(talk(4, "eve")).unwrap();
-    // The first handle has not written since, and knows all the same.
+    // The first handle has not written since the change, but knows it.
     assert_eq!((of("ann"), of("bob")), (vec![1, 3], vec![2]));
     assert_eq!((of("eve"), of("nobody")), (vec![4], vec![]));
 }
@@ -598,12 +598,12 @@ fn what_another_version_wrote_is_kept() {
     let file = path.join("decklog.json");
     let manifest =
         || -> serde_json::Value { serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap() };
-    // An older one.
+    // A manifest of an older version.
     std::fs::write(&file, format!(r#"{{"format":1,"store_id":"{id}"}}"#)).unwrap();
     let store = Store::open(&path).unwrap();
     assert_eq!(store.settings().unwrap(), Settings::default());
     drop(store);
-    // A newer one.
+    // A manifest of a newer version.
     let text = format!(
         r#"{{"format":1,"sealing":{{"on":true}},"store_id":"{id}","privacy":{{"redact_pii":true,"redact_faces":[1,2.5]}},"retention":{{"messages":7,"events":9,"weather":"forever"}}}}"#
     );
@@ -624,7 +624,7 @@ fn what_another_version_wrote_is_kept() {
     assert_eq!(found["store_id"], id);
     drop(store);
 
-    // What cannot be obeyed stops who writes, and hides nothing from who reads.
+    // Settings that cannot be obeyed stop writers, but not readers.
     for (settings, told) in [
         (r#""privacy":{"redact_pii":"yes"}"#, "privacy.redact_pii"),
         (r#""privacy":7"#, "does not read"),
@@ -651,13 +651,13 @@ fn what_another_version_wrote_is_kept() {
     store.record(turn(1, "x", DAY_1)).unwrap();
     let other = still().open(&path).unwrap();
     std::fs::write(&file, "{\"format\":1}").unwrap();
-    // Also under a handle that was open before, with the next thing that makes it look.
+    // Also with a handle that was already open, at its next check.
     let refused = other.record(turn(2, "x", DAY_1)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Damaged, "{refused}");
     let reader = Store::options().read_only(true).open(&path).unwrap();
     assert_eq!(reader.damage().unwrap()[0].file, "decklog.json");
     assert_eq!(reader.list_conversation_since(0, 9).unwrap().len(), 1);
-    // Nothing is in doubt after a refusal.
+    // A refusal leaves nothing to recover.
     store.record(turn(3, "x", DAY_1)).unwrap();
     assert_eq!(
         store.health().unwrap().lock,

@@ -1,5 +1,5 @@
-//! The index's sidecar spares the next open the reading of what it covers, and is never believed
-//! where it is wrong or where the segments are no longer what they were.
+//! The index's sidecar saves the next open from reading what it covers, and is rejected if it is
+//! invalid or the segments have changed.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -20,7 +20,7 @@ fn on(storage: impl Storage + 'static) -> Options {
     still().sidecar_bytes_min(0).storage(Arc::new(storage))
 }
 
-/// Records of many kinds over three days.
+/// Records of several kinds over three days.
 fn fill(store: &Store, from: i64, count: i64) {
     for id in from..from + count {
         let at = DAY_1 + (id % 3) * DAY_MS + id;
@@ -47,7 +47,7 @@ fn fill(store: &Store, from: i64, count: i64) {
     }
 }
 
-/// What the store answers, through the index and by reading every line.
+/// The answers of the store, through the index and by reading every line.
 fn answers(store: &Store) -> String {
     let turns = TurnQuery {
         limit: 1_000,
@@ -80,7 +80,7 @@ fn answers(store: &Store) -> String {
     )
 }
 
-/// What a handle answers that reads everything.
+/// The answers of a handle that reads everything.
 fn read_anew(memory: &Memory) -> String {
     let sidecar = memory.bytes(SIDECAR).unwrap();
     memory.remove_file(SIDECAR).unwrap();
@@ -95,7 +95,7 @@ fn read_anew(memory: &Memory) -> String {
     found
 }
 
-/// A store with a sidecar, closed.
+/// A closed store with a sidecar.
 fn sample() -> Memory {
     let memory = Memory::new();
     let store = on(memory.clone()).open("").unwrap();
@@ -113,7 +113,7 @@ fn what_was_not_touched_is_not_read_again() {
     fill(&store, 1, 40);
     let expected = answers(&store);
     drop(store);
-    // Times that are so fresh are no proof.
+    // Modification times that are too recent prove nothing.
     std::thread::sleep(Duration::from_millis(2_100));
     fs::remove_file(path.join(SIDECAR)).unwrap();
     drop(on(Disk::new(&path)).open("").unwrap());
@@ -128,7 +128,7 @@ fn what_was_not_touched_is_not_read_again() {
     let store = on(spy.clone()).open("").unwrap();
     assert_eq!(reads_of_segments(&spy), 0);
     assert_eq!(answers(&store), expected);
-    // It goes on from there, and so does who opens it later.
+    // It can be written to, and so can handles opened later.
     fill(&store, 41, 20);
     let expected = answers(&store);
     drop(store);
@@ -136,7 +136,7 @@ fn what_was_not_touched_is_not_read_again() {
     assert_eq!(answers(&store), expected);
     drop(store);
 
-    // A byte changed in place, and the time of the change put back.
+    // One byte is changed in place, and the modification time is restored.
     let segment = path.join(TURNS);
     let time = fs::metadata(&segment).unwrap().modified().unwrap();
     let bytes = fs::read(&segment).unwrap();
@@ -198,7 +198,7 @@ fn a_sidecar_that_is_wrong_is_not_believed() {
     }
 }
 
-/// Whatever was done to the segments since, the store answers as one that reads everything.
+/// After any change to the segments, the answers are those of a handle that reads everything.
 #[test]
 fn a_sidecar_of_other_segments_is_not_believed() {
     type Change = fn(&Memory);
@@ -209,7 +209,7 @@ fn a_sidecar_of_other_segments_is_not_believed() {
             let store = still().storage(Arc::new(memory.clone())).open("").unwrap();
             fill(&store, 41, 7);
         },
-        // Rewritten in place, as long as before.
+        // Rewritten in place with the same length.
         |memory| {
             let bytes = memory.bytes(TURNS).unwrap();
             let text = String::from_utf8(bytes).unwrap();
@@ -223,19 +223,19 @@ fn a_sidecar_of_other_segments_is_not_believed() {
             let store = still().storage(Arc::new(memory.clone())).open("").unwrap();
             fill(&store, 41, 7);
         },
-        // Cut short.
+        // Truncated.
         |memory| {
             let bytes = memory.bytes(CALLS).unwrap();
             memory.put_bytes(CALLS, bytes[..bytes.len() - 30].to_vec());
         },
         |memory| memory.remove_file(CALLS).unwrap(),
-        // Another file of the same bytes.
+        // Replaced by a file with the same bytes.
         |memory| {
             let bytes = memory.bytes(CALLS).unwrap();
             memory.remove_file(CALLS).unwrap();
             memory.put_bytes(CALLS, bytes);
         },
-        // A segment whose lines belong before the known ones.
+        // A segment whose lines sort before the known ones.
         |memory| {
             let bytes = memory.bytes(CALLS).unwrap();
             let first = bytes.split_inclusive(|byte| *byte == b'\n').next().unwrap();
@@ -257,7 +257,7 @@ fn a_sidecar_of_other_segments_is_not_believed() {
             let store = on(memory.clone()).open("").unwrap();
             assert_eq!(answers(&store), expected, "change {number}, round {round}");
         }
-        // And writes as such a one.
+        // Writes are also the same.
         let store = in_memory(&memory, Durability::Process);
         fill(&store, 100, 3);
         drop(store);
@@ -266,7 +266,7 @@ fn a_sidecar_of_other_segments_is_not_believed() {
     }
 }
 
-/// A sidecar, or an index in memory, says nothing of what happened to a line since.
+/// A sidecar or an index in memory cannot detect a later change to a line; reading the line does.
 #[test]
 fn a_line_that_changes_under_an_open_store_is_noticed_once_it_is_read() {
     let memory = sample();
@@ -282,13 +282,13 @@ fn a_line_that_changes_under_an_open_store_is_noticed_once_it_is_read() {
         let damage = store.damage().unwrap().into_iter();
         damage.map(|damage| damage.file).collect()
     };
-    // All is read again then, and the other one found as well.
+    // Then everything is read again, and the other change is found too.
     assert_eq!(files(&store), [TURNS, CALLS]);
     assert_eq!(answers(&store), read_anew(&memory));
 }
 
-/// Bug: what someone changed while a handle was open was sealed in when it closed, and no later
-/// open told of it.
+/// Bug: a change made while a handle was open was covered by the sidecar when the handle closed,
+/// and no later open reported it.
 #[test]
 fn a_sidecar_does_not_vouch_for_what_was_not_read() {
     let memory = sample();
@@ -308,14 +308,15 @@ fn who_may_not_write_or_gains_nothing_writes_none() {
     memory.remove_file(SIDECAR).unwrap();
     let open = |options: Options| options.storage(Arc::new(memory.clone())).open("").unwrap();
     drop(open(Store::options().read_only(true).sidecar_bytes_min(0)));
-    // A few kilobytes are read as quickly.
+    // A few kilobytes are read just as fast without it.
     drop(open(Store::options()));
     assert!(memory.bytes(SIDECAR).is_none());
     drop(open(Store::options().sidecar_bytes_min(1_000)));
     assert!(memory.bytes(SIDECAR).is_some());
 }
 
-/// Also where the last lines of a segment went: what it covers ends where the rest does.
+/// Also if compaction removed the last lines of a segment: the sidecar then covers the remaining
+/// lines.
 #[test]
 fn who_rewrote_segments_leaves_one() {
     let memory = Memory::new();

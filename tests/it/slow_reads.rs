@@ -1,4 +1,4 @@
-//! A read that stands still in the middle of a file holds up no one who appends.
+//! A read that blocks in the middle of a file does not block appends.
 
 #![allow(clippy::case_sensitive_file_extension_comparisons)]
 
@@ -22,15 +22,15 @@ use uuid::Uuid;
 
 use super::support::{DAY_1, Spy, done, request, still, turn};
 
-/// The name of the thread that is stopped.
+/// The name of the blocked thread.
 const READER: &str = "slow reader";
-/// Who waits longer than this was held up.
+/// A longer wait means that the append was blocked.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How much a read returned.
+/// Returns the number of records read.
 type Read<'a> = &'a (dyn Fn(&Store) -> usize + Sync);
 
-/// Stops the reader at its first read of a file with lines, until told to go on.
+/// Blocks the reader at its first read of a segment, until told to continue.
 fn stop_reader(spy: &Spy) -> (Receiver<()>, Sender<()>) {
     let ((stopped, is_stopped), (go_on, goes_on)) = (channel(), channel());
     let (goes_on, was_stopped) = (Mutex::new(goes_on), AtomicBool::new(false));

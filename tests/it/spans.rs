@@ -1,5 +1,5 @@
-//! What programs emit with `tracing` is in the log as events and tool calls, and a program that
-//! emits it waits for nothing.
+//! Programs that use `tracing` have their spans recorded as events and tool calls, without waiting
+//! for anything.
 
 use std::io;
 use std::sync::Arc;
@@ -130,7 +130,7 @@ fn spans_of_tools_are_tool_calls() {
     assert_eq!(ended, [SpanStatus::Completed, SpanStatus::Failed]);
 }
 
-/// Calls without ids of their own, and outside of any turn.
+/// Calls without ids, and outside of any turn.
 #[test]
 fn what_is_left_out_of_a_call_gets_an_id() {
     let (_dir, store) = traced(|| {
@@ -154,7 +154,7 @@ fn who_emits_a_span_does_not_wait_and_is_told_what_was_lost() {
     let (layer, guard): (_, SpanGuard) = store.span_layer().unwrap();
     let (go, gate) = std::sync::mpsc::channel::<()>();
     let gate = std::sync::Mutex::new(gate);
-    // The disk takes nothing until the program has emitted all of it.
+    // The disk blocks until the program has emitted everything.
     spy.hook(move |operation, _| {
         if operation == "append" {
             let _ = gate.lock().unwrap().recv();
@@ -193,7 +193,7 @@ fn a_log_that_fails_is_told_of_by_the_guard() {
     });
     let subscriber = tracing_subscriber::registry().with(layer);
     tracing::subscriber::with_default(subscriber, || drop(info_span!("step")));
-    // The first one fails, and nothing is written after it.
+    // The first write fails, and nothing is written after it.
     let kind = guard.flush().unwrap_err().kind();
     assert!(
         [ErrorKind::Io, ErrorKind::Poisoned].contains(&kind),

@@ -1,8 +1,8 @@
-//! Lines with a right checksum that decklog would not have written so, as another program may
-//! write them: each one counts everywhere by what it says, or it is reported everywhere and left
-//! out everywhere. It never stops an answer, and erasing takes it as any other.
+//! Lines with a valid checksum in a form that decklog would not write, as another program may write
+//! them. Each line counts everywhere by its content, or is reported and left out everywhere. No
+//! such line makes a query fail, and erasure removes it like any other.
 //!
-//! `DECKLOG_SPELLINGS` sets how many lines are tried.
+//! `DECKLOG_SPELLINGS` sets the number of lines that are tried.
 
 use std::fs;
 use std::path::Path;
@@ -25,13 +25,13 @@ use super::layout::write_example;
 use super::support::{DAY_1, Rng, count, request, still};
 
 const TALK: u128 = 0x7A1C;
-/// Stands in all that was said in the conversation that is erased.
+/// In all texts of the conversation that is erased.
 const WORD: &str = "pomegranate";
 
-/// The members of a line, in order, each as its name with its colon and its value.
+/// The members of a line, in order: the name with its colon, and the value.
 type Members = Vec<(String, String)>;
 
-/// One life of every kind, and a conversation with all that belongs to it.
+/// Records of every kind, and a conversation with everything that belongs to it.
 fn write_store(path: &Path) {
     let store = still().open(path).unwrap();
     write_example(&store);
@@ -123,7 +123,7 @@ fn members(line: &str) -> Members {
     parts.into_iter().map(split).collect()
 }
 
-/// The line of these members, with LF and the checksum that holds.
+/// The line of these members, with LF and a valid checksum.
 fn sealed(members: &Members, between: &str) -> Vec<u8> {
     let members: Vec<String> = members
         .iter()
@@ -134,7 +134,7 @@ fn sealed(members: &Members, between: &str) -> Vec<u8> {
     format!("{covered},\"crc\":\"{crc:08x}\"}}\n").into_bytes()
 }
 
-/// A line spelled in another way, and whether it says the same.
+/// Another spelling of a line, and whether it means the same.
 fn respelled(rng: &mut Rng, line: &str) -> (Vec<u8>, bool) {
     let mut members = members(line);
     let len = members.len();
@@ -163,7 +163,7 @@ fn respelled(rng: &mut Rng, line: &str) -> (Vec<u8>, bool) {
             members.swap(place, place + 1);
             true
         }
-        // Twice, saying the same or something else.
+        // Repeated, with the same value or another one.
         4 => {
             let (name, mut value) = members[any].clone();
             if rng.one_in(2) {
@@ -172,7 +172,7 @@ fn respelled(rng: &mut Rng, line: &str) -> (Vec<u8>, bool) {
             members.insert(rng.below(len + 1), (name, value));
             false
         }
-        // Fields that no version knows.
+        // Unknown fields.
         5 => {
             for _ in 0..=rng.below(3) {
                 let value = *rng.pick(&[
@@ -202,7 +202,7 @@ fn respelled(rng: &mut Rng, line: &str) -> (Vec<u8>, bool) {
             members.remove(any);
             false
         }
-        // A text with escapes that are not needed.
+        // A text with unnecessary escapes.
         9 => {
             let texts: Vec<usize> = (0..len)
                 .filter(|at| members[*at].1.starts_with('"'))
@@ -214,7 +214,7 @@ fn respelled(rng: &mut Rng, line: &str) -> (Vec<u8>, bool) {
             }
             true
         }
-        // A value that does not fit.
+        // An invalid value.
         _ => {
             let values = [
                 "9223372036854775808",
@@ -233,7 +233,7 @@ fn respelled(rng: &mut Rng, line: &str) -> (Vec<u8>, bool) {
     (sealed(&members, between), is_same)
 }
 
-/// Has one line of a segment be other bytes, or none.
+/// Replaces one line of a segment, or removes it.
 fn replace_line(path: &Path, nth: usize, with: &[u8]) {
     let bytes = fs::read(path).unwrap();
     let lines = bytes.split_inclusive(|byte| *byte == b'\n').enumerate();
@@ -248,8 +248,7 @@ fn all<T: Default>(set: impl Fn(&mut T)) -> T {
     query
 }
 
-/// What a store tells of all that it has, but for thoughts' hashes and what is damaged. It fails
-/// where any question is not answered.
+/// All answers of a store, except hashes of thoughts and damage. Fails if any query fails.
 fn told(store: &Store) -> Vec<String> {
     let max = usize::MAX;
     let mut told: Vec<String> = Vec::new();
@@ -299,7 +298,7 @@ fn told(store: &Store) -> Vec<String> {
     }
     let analytics = store.analytics();
     let usage = analytics.usage(&AnalyticsQuery::default()).unwrap();
-    // There may be some whose conversation is not told.
+    // There may be messages whose conversation is not listed.
     assert!(usage.total.messages >= messages && usage.total.tokens_in >= tokens);
     tell(format!("{usage:?}"));
     let events = all(|query: &mut EventQuery| query.limit = max);
@@ -336,7 +335,7 @@ fn read_only(path: &Path) -> Store {
     Store::options().read_only(true).open(path).unwrap()
 }
 
-/// Any line of any kind, spelled in any way with a right checksum: one verdict everywhere.
+/// A line of any kind, in any spelling with a valid checksum, is treated the same everywhere.
 #[test]
 fn a_line_with_a_right_checksum_counts_by_what_it_says_or_is_left_out() {
     let mut rng = Rng::seeded("spelling");
@@ -368,7 +367,7 @@ fn a_line_with_a_right_checksum_counts_by_what_it_says_or_is_left_out() {
             .map(|it| it.class)
             .collect();
         let known: Vec<DamageClass> = store.damage().unwrap().iter().map(|it| it.class).collect();
-        // What only verify looks at, as rules of values, is no damage to who reads.
+        // Findings of verify alone, such as rules on values, are not damage to a reader.
         assert!(
             known.iter().all(|class| classes.contains(class)),
             "{shown}: {known:?} {classes:?}"
@@ -379,7 +378,7 @@ fn a_line_with_a_right_checksum_counts_by_what_it_says_or_is_left_out() {
             "{shown}"
         );
         drop(store);
-        // As if it were not there.
+        // As if the line did not exist.
         let spelled = fs::read(path.join(file)).unwrap();
         replace_line(&path.join(file), nth, b"");
         let is_left_out = !is_same && now == told(&read_only(&path));
@@ -396,7 +395,7 @@ fn a_line_with_a_right_checksum_counts_by_what_it_says_or_is_left_out() {
         }
 
         let talk = Uuid::from_u128(TALK).to_string();
-        // A call names the turn that made it, and a turn its thread.
+        // A call refers to its turn, and a turn to its thread.
         let parent = members(lines[nth])
             .into_iter()
             .find_map(|(name, value)| (name == "\"parent_id\":").then_some(value));
@@ -404,7 +403,7 @@ fn a_line_with_a_right_checksum_counts_by_what_it_says_or_is_left_out() {
             lines[nth].contains(link) && !String::from_utf8_lossy(&line).contains(link)
         };
         if !is_same && (is_lost(&talk) || parent.is_some_and(|parent| is_lost(&parent))) {
-            // Nothing leads to it any more.
+            // Nothing refers to it any more.
             fs::remove_dir_all(&path).unwrap();
             continue;
         }
@@ -414,7 +413,8 @@ fn a_line_with_a_right_checksum_counts_by_what_it_says_or_is_left_out() {
         );
         for text in [WORD, &*talk] {
             let mut left = holding(&path, text);
-            // What only a line led to that holds no record is not known to belong to it.
+            // Records that were connected only by a line without a valid record are not known to
+            // belong to it.
             left.retain(|left| !is_left_out || *left == path.join(file));
             assert_eq!(left, Vec::<std::path::PathBuf>::new(), "{shown}");
         }
@@ -423,7 +423,7 @@ fn a_line_with_a_right_checksum_counts_by_what_it_says_or_is_left_out() {
     println!("good {good}, altered {altered}, damaged {damaged}");
 }
 
-/// Bug: a message whose `sequence` stands before its `conversation_id` was found, and in no list.
+/// Bug: a message with `sequence` before its `conversation_id` was found by id, but was in no list.
 #[test]
 fn fields_that_a_line_is_found_by_count_in_any_order() {
     let dir = tempfile::tempdir().unwrap();
@@ -464,7 +464,7 @@ fn fields_that_a_line_is_found_by_count_in_any_order() {
         assert_eq!(read[0].content, message.content);
     }
     let store = still().open(&path).unwrap();
-    // Accepted, it is in canonical form.
+    // After acceptance, it is in canonical form.
     drop(store);
     let store = still().open(&path).unwrap();
     store.repair_and_accept_edits().unwrap();
@@ -476,8 +476,8 @@ fn fields_that_a_line_is_found_by_count_in_any_order() {
     assert_eq!(holding(&path, WORD), Vec::<std::path::PathBuf>::new());
 }
 
-/// Bug: one line with a right checksum and a value that does not fit was counted, and stopped
-/// every list that it was in.
+/// Bug: one line with a valid checksum and an invalid value was counted, and made every list with
+/// it fail.
 #[test]
 fn a_line_that_holds_no_record_is_left_out_and_stops_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -523,7 +523,7 @@ fn a_line_that_holds_no_record_is_left_out_and_stops_nothing() {
         let found = verify(&Disk::new(&path)).unwrap();
         assert_eq!(found.damage.len(), 1, "{to}: {found:?}");
         assert_eq!(found.damage[0].class, DamageClass::Damaged);
-        // For who has the store open while it comes, as well.
+        // Also for a handle that is open when the line is added.
         let store = still().open(&path).unwrap();
         assert_eq!(store.damage().unwrap(), found.damage, "{to}");
         assert!(!store.health().unwrap().is_good());
@@ -540,8 +540,8 @@ fn a_line_that_holds_no_record_is_left_out_and_stops_nothing() {
     assert!(verify(&Disk::new(&path)).unwrap().damage.is_empty());
 }
 
-/// What the document promises of values and of what is unique is checked, though lines that break
-/// it count.
+/// The rules on values and uniqueness in the document are verified, though lines that violate them
+/// count.
 #[test]
 fn verify_names_lines_that_no_writer_may_write() {
     let dir = tempfile::tempdir().unwrap();
@@ -605,7 +605,8 @@ fn verify_names_lines_that_no_writer_may_write() {
         assert!(found.violations[0].reason.contains(said), "{found:?}");
         fs::remove_dir_all(&path).unwrap();
     }
-    // A time that is not the line's own is another order of things: it counts by the record's.
+    // If the record's time differs from the line's own, the line is reported as altered, and counts
+    // by the record's time.
     let path = dir.path().join("changed");
     copy(&whole, &path);
     let file = path.join("2025-12-27/history.0001.jsonl");
@@ -620,7 +621,8 @@ fn verify_names_lines_that_no_writer_may_write() {
     assert_eq!(read_only(&path).damage().unwrap(), found.damage);
 }
 
-/// Two tasks with one `update_id`, and two thoughts with one hash: both lines are named.
+/// Two tasks with the same `update_id`, and two thoughts with the same hash: both lines are
+/// reported.
 #[test]
 fn verify_names_both_lines_that_share_what_is_unique() {
     let dir = tempfile::tempdir().unwrap();

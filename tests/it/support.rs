@@ -1,5 +1,5 @@
-//! What the tests of the engine share: a generator of random numbers, records to write, and a
-//! storage that notes what is asked of it.
+//! Shared by the engine's tests: a random number generator, records to write, and a storage that
+//! records its calls.
 
 #![allow(clippy::unwrap_used)]
 #![allow(dead_code)]
@@ -23,7 +23,7 @@ pub const DAY_1: i64 = 1_766_793_600_000;
 pub const DAY_MS: i64 = 86_400_000;
 pub const DAY_1_NAME: &str = "2025-12-27";
 
-/// A count from the environment, so that a long run needs no other code.
+/// A count from the environment, for long runs without code changes.
 pub fn count(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| {
         text.parse()
@@ -31,12 +31,13 @@ pub fn count(name: &str, default: u64) -> u64 {
     })
 }
 
-/// `SplitMix64`: small, and the same everywhere.
+/// `SplitMix64`: small, and the same on every platform.
 #[derive(Debug, Clone)]
 pub struct Rng(pub u64);
 
 impl Rng {
-    /// From `DECKLOG_SEED`, or of its own; printed, so that a failure can be had again.
+    /// Seeded from `DECKLOG_SEED`, or from the clock. Prints the seed so that a failure can be
+    /// reproduced.
     pub fn seeded(test: &str) -> Rng {
         let own = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
@@ -55,7 +56,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// From 0 up to, but not including, `n`.
+    /// A number from 0 to `n - 1`.
     pub fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
@@ -118,16 +119,15 @@ pub fn failed(req: &ToolCallReq) -> ToolCallDone {
     }
 }
 
-/// Settings of a store that keeps users' ids as they are given. Else a key would be made to hash
-/// them by, outside the store.
+/// Settings that store user ids unhashed. Hashing would create a key outside the store.
 pub fn plain_users() -> Settings {
     let mut settings = Settings::default();
     settings.privacy.hash_user_id = false;
     settings
 }
 
-/// Options under which no thread of the store's own touches the files while it is open, so that
-/// the order of operations is always the same.
+/// Options without background activity on the files of an open store, so that the order of
+/// operations is deterministic.
 pub fn still() -> Options {
     Store::options()
         .settings(plain_users())
@@ -141,17 +141,17 @@ pub fn in_memory(memory: &Memory, durability: Durability) -> Store {
     still()
         .durability(durability)
         .storage(storage)
-        // Whatever a test finds, it finds also where it was not read anew.
+        // Always use the sidecar, so that tests also cover stores that were not read in full.
         .sidecar_bytes_min(0)
         .open("memory")
         .unwrap()
 }
 
-/// Every line of the store that reads as a record, with its sequence number, in order.
+/// Every line of the store that is a valid record, with its sequence number, in order.
 pub fn all_lines(store: &Store) -> Vec<(u64, Record)> {
     let lines = store.last_lines(usize::MAX).unwrap();
     let read = |line: &decklog::lines::LogLine| {
-        // As it stands: its fields tell its kind.
+        // Parsed as it is: its fields determine its kind.
         let record = Record::from_json(&line.text);
         let record = record.unwrap_or_else(|e| panic!("{e}: {}", line.text));
         assert_eq!(record.kind(), line.kind, "{}", line.text);
@@ -160,13 +160,13 @@ pub fn all_lines(store: &Store) -> Vec<(u64, Record)> {
     lines.iter().map(|line| (line.seq, read(line))).collect()
 }
 
-/// One operation that a [`Spy`] passed on.
+/// An operation that a [`Spy`] passed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// As the trait names it.
+    /// Its name in the trait.
     pub operation: &'static str,
     pub path: String,
-    /// Which open file, by the order of opening; 0 where none is concerned.
+    /// The open file, numbered in the order of opening; 0 for none.
     pub handle: usize,
     pub is_ok: bool,
 }
@@ -174,8 +174,8 @@ pub struct Event {
 type Hook = Box<dyn Fn(&'static str, &str) -> io::Result<()> + Send + Sync>;
 type WrittenHook = Box<dyn Fn(&str, &[u8]) + Send + Sync>;
 
-/// Passes everything on to another storage and keeps a list of it. A hook may see each operation
-/// first, and refuse it; another one, the bytes of each write.
+/// Passes all calls to another storage and records them. A hook sees each operation first and may
+/// refuse it; another hook sees the bytes of each write.
 #[derive(Clone)]
 pub struct Spy {
     inner: Arc<dyn Storage>,
@@ -216,12 +216,12 @@ impl Spy {
         *self.shared.hook.lock().unwrap() = Some(Arc::new(Box::new(hook)));
     }
 
-    /// Sees the bytes that are to be written, and to which file, wherever in it they go.
+    /// Sees the bytes of each write and the file, at any offset.
     pub fn hook_written(&self, hook: impl Fn(&str, &[u8]) + Send + Sync + 'static) {
         *self.shared.written.lock().unwrap() = Some(Arc::new(Box::new(hook)));
     }
 
-    /// Says that this is what the store lies on.
+    /// Sets the volume that the store reports.
     pub fn lies_on(&self, volume: Volume) {
         *self.shared.volume.lock().unwrap() = Some(volume);
     }
@@ -358,12 +358,12 @@ impl StorageFile for SpyFile {
     }
 }
 
-/// A process that ends with the test, also where that panics.
+/// A process that is killed when the test ends, also on a panic.
 #[derive(Debug)]
 pub struct Kid(pub std::process::Child);
 
 impl Kid {
-    /// Sends it a signal, by its name: `STOP`, `CONT`.
+    /// Sends a signal by name: `STOP`, `CONT`.
     pub fn signal(&self, name: &str) {
         let command = format!("kill -{name} {}", self.0.id());
         let status = std::process::Command::new("sh")
@@ -380,7 +380,8 @@ impl Drop for Kid {
     }
 }
 
-/// CRC-32 of ISO-HDLC, by a table: the test's own, so that it does not share the engine's faults.
+/// CRC-32 of ISO-HDLC, by a table. Implemented separately so that it does not share the engine's
+/// bugs.
 pub fn crc32(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];
@@ -400,7 +401,7 @@ pub fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, step)
 }
 
-/// The sequence number of a line without its LF, if that is whole and its checksum holds.
+/// The sequence number of a line without its LF, if the line is complete and its checksum is valid.
 pub fn seq_of(line: &[u8]) -> Option<u64> {
     let (covered, crc) = line.split_at_checked(line.len().checked_sub(18)?)?;
     let expected = format!(",\"crc\":\"{:08x}\"}}", crc32(covered));
@@ -410,13 +411,13 @@ pub fn seq_of(line: &[u8]) -> Option<u64> {
     (crc == expected.as_bytes()).then_some(seq)
 }
 
-/// A line of another sequence number, with the checksum that it then has.
+/// A line with another sequence number and a matching checksum.
 pub fn renumbered(line: &str, seq: u64) -> String {
     let (_, rest) = line.split_once(',').unwrap();
     restamped(&format!("{{\"seq\":{seq},{rest}"))
 }
 
-/// A changed line with its LF and the checksum that it has now.
+/// A changed line with its LF and a matching checksum.
 pub fn restamped(line: &str) -> String {
     let (covered, _) = line.rsplit_once(",\"crc\"").unwrap();
     format!(

@@ -1,10 +1,9 @@
-//! The operating system says no: at any system call on the store's files, with any error, and
-//! kills at any of them. `strace` lets them fail in a process that runs this very test binary; the
-//! process notes what was acknowledged, and who opens the store afterwards holds it to that.
+//! Failing system calls: any call on the store's files fails with any error, or the process is
+//! killed at it. `strace` injects the faults into a process that runs this test binary. The process
+//! notes what was acknowledged, and the store is checked against that afterwards.
 //!
-//! `DECKLOG_SYSCALL_STEP` says which calls fail: 1 is every one. If it is set, `strace` must be
-//! there. `DECKLOG_SYSCALL_FAULT` takes one of the faults alone: `EIO`, `ENOSPC`, `EINTR` or
-//! `SIGKILL`.
+//! `DECKLOG_SYSCALL_STEP` sets which calls fail; 1 is every one. If it is set, `strace` is
+//! required. `DECKLOG_SYSCALL_FAULT` selects one fault: `EIO`, `ENOSPC`, `EINTR` or `SIGKILL`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -28,7 +27,7 @@ const SIGKILL: i32 = 9;
 /// The process that most tests run.
 const NORMAL: &str = "process_whose_calls_fail";
 
-/// The calls that change something, or that a kill may come before or after.
+/// Calls that change something, before or after which a kill may come.
 const CHANGING: [&str; 16] = [
     "openat",
     "write",
@@ -47,7 +46,7 @@ const CHANGING: [&str; 16] = [
     "fchmodat",
     "fchmod",
 ];
-/// The other calls by which the store's files are reached.
+/// The other calls on the store's files.
 const READING: [&str; 8] = [
     "read",
     "pread64",
@@ -59,7 +58,7 @@ const READING: [&str; 8] = [
     "faccessat2",
 ];
 
-/// Those that a signal may interrupt, and that are then called again.
+/// Calls that a signal may interrupt, and that are then repeated.
 const RESTARTED: [&str; 12] = [
     "openat",
     "statx",
@@ -82,7 +81,7 @@ fn level() -> Durability {
     }
 }
 
-/// Standard output past the test harness, which keeps what is printed to itself.
+/// Writes to standard output directly, since the test harness captures prints.
 fn tell(line: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("\n{line}\n").as_bytes()).unwrap();
@@ -99,7 +98,7 @@ fn told(heard: &Heard) -> String {
     }
 }
 
-/// Does nothing, unless it is a process that one of the tests below started.
+/// Does nothing unless one of the tests below started it as a process.
 #[test]
 fn process_whose_calls_fail() {
     let Ok(dir) = std::env::var(ENV_DIR) else {
@@ -112,7 +111,7 @@ fn process_whose_calls_fail() {
     tell("ended");
 }
 
-/// Ends the process when the test is over, however that ends.
+/// Kills the process when the test ends, however it ends.
 struct Guard(Child);
 
 impl Drop for Guard {
@@ -122,7 +121,7 @@ impl Drop for Guard {
     }
 }
 
-/// Whether there is `strace` to let calls fail with; if not, says that the test did not run.
+/// Whether `strace` is installed; otherwise prints that the test did not run.
 pub fn has_strace(test: &str) -> bool {
     let found = Command::new("strace")
         .args(["-qq", "-e", "trace=none", "true"])
@@ -139,27 +138,27 @@ pub fn has_strace(test: &str) -> bool {
     is_there
 }
 
-/// One way for calls to fail.
+/// A fault to inject.
 #[derive(Debug, Clone, Copy)]
 struct Fault<'a> {
     call: &'a str,
-    /// As `strace` has it.
+    /// In the syntax of `strace`.
     what: &'a str,
-    /// At which call of a thread.
+    /// The number of the failing call, per thread.
     at: u64,
 }
 
-/// What came of a process.
+/// The result of a process.
 struct Run {
     heard: Vec<Heard>,
     has_ended: bool,
     output: Output,
-    /// What `strace` saw.
+    /// The log of `strace`.
     log: String,
 }
 
 impl Run {
-    /// What the process was told instead of an acknowledgement.
+    /// The error that the process got instead of an acknowledgement.
     fn failure(&self) -> Option<&Heard> {
         let is_failure = |heard: &&Heard| matches!(heard, Heard::Failed(..));
         self.heard.iter().find(is_failure)
@@ -171,8 +170,8 @@ impl Run {
     }
 }
 
-/// The paths of a store that went through all phases, but for the quarantine, whose files have the
-/// time in their names.
+/// The paths of a store that went through all phases, without the quarantine, whose file names
+/// contain the time.
 fn paths() -> Vec<PathBuf> {
     fn walk(dir: &Path, below: &Path, found: &mut Vec<PathBuf>) {
         found.push(below.to_owned());
@@ -202,7 +201,7 @@ fn paths() -> Vec<PathBuf> {
     found
 }
 
-/// Runs a test of this binary on a store, under `strace`, and waits for its end.
+/// Runs a test of this binary on a store under `strace`, and waits for its end.
 fn run(
     test: &str,
     dir: &Path,
@@ -216,11 +215,11 @@ fn run(
     command
         .args(["-f", "-qq", "-e", "signal=none", "-o"])
         .arg(&trace);
-    // Much quicker, but it sends no signals.
+    // Much faster, but it cannot inject signals.
     if fault.is_none_or(|fault| !fault.what.starts_with("signal")) {
         command.arg("--seccomp-bpf");
     }
-    // Only calls on the store's files count: those of the process itself must not fail.
+    // Only calls on the store's files fail; those of the process itself must not.
     for path in paths {
         command.arg("-P").arg(if path == Path::new("") {
             log.clone()
@@ -244,7 +243,7 @@ fn run(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = Guard(command.spawn().unwrap());
-    // What it says fits into the pipes, or is read by then.
+    // The output fits into the pipes, or is read by then.
     let mut stderr = child.0.stderr.take().unwrap();
     let errors = std::thread::spawn(move || {
         let mut said = Vec::new();
@@ -277,8 +276,8 @@ fn run(
     }
 }
 
-/// A run in which everything may happen but a panic, and after which the store is held to what the
-/// process heard. `None` if nothing failed.
+/// A run in which anything may happen except a panic. Afterwards the store is checked against the
+/// acknowledgements. `None` if nothing failed.
 fn run_and_check(paths: &[PathBuf], calls: &[&str], fault: Fault<'_>, level: &str) -> Option<Run> {
     let case = format!("{level} {fault:?}");
     let dir = tempfile::tempdir().unwrap();
@@ -306,7 +305,7 @@ fn run_and_check(paths: &[PathBuf], calls: &[&str], fault: Fault<'_>, level: &st
     Some(ran)
 }
 
-/// How often the thread that does so most often makes each call.
+/// For each system call, the maximum number of calls of one thread.
 fn most_of(trace: &str) -> BTreeMap<String, u64> {
     let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
     for line in trace.lines() {
@@ -376,8 +375,8 @@ fn whatever_call_fails_nothing_acknowledged_is_lost() {
     println!("{} faults: {met:?}", met.values().sum::<u64>());
 }
 
-/// Does nothing, unless it is a process that the test below started: threads that write at level
-/// `Disk`, and so wait for one fsync together.
+/// Does nothing unless the test below started it as a process: threads that write at level `Disk`,
+/// and so share fsyncs.
 #[test]
 fn process_whose_threads_wait() {
     let Ok(dir) = std::env::var(ENV_DIR) else {
@@ -417,15 +416,15 @@ fn process_whose_threads_wait() {
     tell("ended");
 }
 
-/// The syncs of the descriptor of the first one that failed, after that and before it was closed.
-/// Another thread may be at its write just then, which is not acknowledged either.
+/// The syncs of the descriptor whose sync failed first, after the failure and before its close.
+/// Another thread may be in the middle of a write, which is not acknowledged either.
 fn again(log: &str) -> Vec<&str> {
     let lines: Vec<&str> = log.lines().collect();
     let thread = |line: &str| line.split(' ').next().map(str::to_owned);
     let Some(failed) = lines.iter().position(|line| line.contains("(INJECTED)")) else {
         return Vec::new();
     };
-    // Where another thread came in between, the call stands in two lines.
+    // If another thread interrupts a call, `strace` prints it on two lines.
     let begun = lines[..=failed]
         .iter()
         .rev()
@@ -487,7 +486,7 @@ fn an_fsync_that_failed_is_not_asked_for_again() {
     println!("{met} failed fsyncs");
 }
 
-/// What was acknowledged is there, once, and the store is clean and goes on.
+/// Acknowledged records are there, once, and the store is clean and accepts new ones.
 fn check_turns(path: &Path, heard: &[Heard], case: &str) {
     let store = Store::open(path).unwrap();
     let lines = all_lines(&store);

@@ -1,7 +1,7 @@
-//! Thoughts: the chain of a task links every record to the one before it, by a hash that anyone
-//! can recompute, and nothing that is changed afterwards goes unnoticed.
+//! Thoughts: each record of a task's chain is linked to the one before it by a hash that anyone can
+//! recompute, and every later change is detected.
 //!
-//! `DECKLOG_FLIP_STEP` sets how many bits lie between the flipped ones; 1 flips every bit.
+//! `DECKLOG_FLIP_STEP` sets the distance in bits between flipped bits; 1 flips every bit.
 
 #![allow(clippy::cast_possible_wrap)]
 
@@ -47,7 +47,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The hash by another way than the library's: a JSON value, and the canonical form of that.
+/// The hash computed independently of the library: from the canonical form of a JSON value.
 fn hash_of(record: &ThoughtRecord) -> String {
     let hashed = json!({
         "type": record.thought_type.as_str(),
@@ -62,7 +62,7 @@ fn hash_of(record: &ThoughtRecord) -> String {
     ))
 }
 
-/// The canonical JSON written by hand, to RFC 8785, section 3.2.2.2.
+/// The canonical JSON built by hand, following RFC 8785, section 3.2.2.2.
 fn canonical_by_hand(record: &ThoughtRecord) -> String {
     fn quoted(text: &str) -> String {
         let mut out = String::from('"');
@@ -108,7 +108,7 @@ fn lines(store: &Store) -> usize {
     store.last_lines(usize::MAX).unwrap().len()
 }
 
-/// Records, and expects a refusal that wrote nothing.
+/// Records, and expects an error and no write.
 fn refused(store: &Store, record: Record) -> ErrorKind {
     let before = lines(store);
     let err = store.record(record).unwrap_err();
@@ -116,7 +116,7 @@ fn refused(store: &Store, record: Record) -> ErrorKind {
     err.kind()
 }
 
-/// Every record follows on the one before it of its task.
+/// Each record is linked to the previous one of its task.
 fn assert_linked(records: &[ThoughtRecord]) {
     let mut heads: BTreeMap<&str, &str> = BTreeMap::new();
     for record in records {
@@ -159,7 +159,7 @@ fn chains_of_different_tasks_are_independent() {
             .iter()
             .all(|record| record.prev_hash == GENESIS_HASH)
     );
-    // The same words in two tasks have two hashes.
+    // The same text in two tasks has two hashes.
     let checks = thoughts.verify_chains().unwrap();
     assert_eq!(checks.len(), 5);
     for check in checks {
@@ -271,7 +271,7 @@ fn everything_else_is_hashed() {
             thought_type: ThoughtType::Decision,
             ..base.clone()
         },
-        // The same instant in other words.
+        // The same instant in another notation.
         ThoughtRecord {
             timestamp: at("2026-04-17T12:00:00+00:00"),
             ..base.clone()
@@ -325,7 +325,7 @@ fn whatever_the_content_it_is_kept_and_hashed_right() {
     let mut made = Vec::new();
     for text in &nasty {
         made.push(store.thoughts().create(plan("t", text)).unwrap());
-        // As names too, where they may be.
+        // Also as names, where the text is a valid name.
         if !text.is_empty() && text.len() < 1000 {
             let thoughts = store.thoughts().with_ids(|| text.clone());
             let agent_id = text.clone();
@@ -460,7 +460,7 @@ fn what_may_not_be_is_rejected_and_nothing_written() {
         let err = thought(bad).unwrap_err();
         assert_eq!(err.kind(), ErrorKind::InvalidInput, "{name} {value}");
     }
-    // Hashes that are none, and hashes that are another's.
+    // Invalid hashes, and hashes of another record.
     for name in ["hash", "prev_hash"] {
         for (hash, kind) in [
             ("a".repeat(63), ErrorKind::InvalidInput),
@@ -546,7 +546,7 @@ fn an_id_and_a_hash_are_taken_once() {
         .with_clock(|| at(NOON));
     let one = thoughts.create(plan("t", "one")).unwrap();
     let before = lines(&store);
-    // Also the very same words: create never answers for an older record.
+    // Also with identical text: `create` never returns an older record.
     for again in [plan("t", "one"), plan("t", "two"), plan("u", "one")] {
         let err = thoughts.create(again).unwrap_err();
         assert_eq!(err.kind(), ErrorKind::Conflict);
@@ -588,7 +588,7 @@ fn an_id_and_a_hash_are_taken_once() {
         assert_eq!(refused(&store, changed.into()), ErrorKind::Conflict);
     }
     for store in [&store, &in_memory(&memory, Durability::Disk)] {
-        // The very same once more, with or without its hashes, is no news.
+        // The same record once more, with or without its hashes, is unchanged.
         for (prev_hash, hash) in [(true, true), (true, false), (false, true), (false, false)] {
             let pick = |is_given: bool, hash: &str| {
                 if is_given {
@@ -609,8 +609,8 @@ fn an_id_and_a_hash_are_taken_once() {
     assert_eq!(lines(&store), before);
 }
 
-/// Bug: a refusal left `HEAD` naming this process as one that writes, as after a crash, and the
-/// next writer and every reader looked at every segment.
+/// Bug: a refusal left this process in `HEAD` as the current writer, as after a crash, so that the
+/// next writer and every reader checked every segment.
 #[test]
 fn a_refusal_does_not_look_like_a_crash() {
     let spy = Spy::new(Memory::new());
@@ -618,7 +618,7 @@ fn a_refusal_does_not_look_like_a_crash() {
     let store = still().storage(storage).open("memory").unwrap();
     let thoughts = store.thoughts().with_ids(|| "r".into());
     thoughts.create(plan("t", "one")).unwrap();
-    // The first look at a `HEAD` that was not there before is not what is counted.
+    // The first check of a `HEAD` that did not exist before is not counted.
     store.thoughts().list(None, None).unwrap();
     let before = spy.events().len();
     thoughts.create(plan("t", "two")).unwrap_err();
@@ -637,7 +637,7 @@ fn json_input_may_leave_out_what_the_log_fills_in() {
     let bare = json!({"task_id": "t", "agent_id": "a", "type": "plan", "content": "bare"});
     let ack = store.record(thought(bare.clone()).unwrap()).unwrap();
     assert_eq!(ack.status, AckStatus::Added);
-    // Without an id each is another record.
+    // Without an id, each is a new record.
     assert_eq!(
         store.record(thought(bare).unwrap()).unwrap().status,
         AckStatus::Added
@@ -655,7 +655,7 @@ fn json_input_may_leave_out_what_the_log_fills_in() {
         AckStatus::Unchanged
     );
 
-    // Right hashes are taken; one that is wrong is refused.
+    // Correct hashes are accepted; a wrong one is refused.
     let head = &read[2].hash;
     let mut next = ThoughtRecord {
         id: "s".into(),
@@ -754,7 +754,7 @@ fn a_chain_follows_the_order_of_recording_whatever_the_clock_says() {
     let store = open();
     let mut made = Vec::new();
     for number in 0..60 {
-        // Other records in between, so that thoughts have gaps in their numbers.
+        // Other records in between, so that the thoughts' sequence numbers have gaps.
         if rng.one_in(3) {
             store
                 .record(super::support::turn(number, "", DAY_1))
@@ -814,11 +814,11 @@ fn two_handles_make_one_chain() {
     assert_eq!(one.thoughts().list(None, None).unwrap(), made);
 }
 
-// What was changed afterwards.
+// Changes after the write.
 
 const FILE: &str = "2026-04-17/thought_records.0001.jsonl";
 
-/// Three chains of three records each in one file, their lines in turns.
+/// Three chains of three records each in one file, interleaved.
 fn three_chains() -> (Memory, Vec<ThoughtRecord>) {
     let (memory, store) = memory_store();
     let ids = RefCell::new(0);
@@ -857,7 +857,7 @@ fn checks(memory: &Memory) -> BTreeMap<String, ChainCheck> {
         .collect()
 }
 
-/// The task that a line names, if it reads as a thought with a number.
+/// The task of a line, if the line parses as a thought with a sequence number.
 fn task_of(line: &[u8]) -> Option<String> {
     let value: Value = serde_json::from_slice(line).ok()?;
     value["seq"].as_u64().filter(|seq| *seq > 0)?;
@@ -891,7 +891,7 @@ fn every_flipped_bit_of_a_store_is_noticed_and_the_right_task_named() {
             !found.is_empty() && found.values().any(|check| !check.is_intact()),
             "bit {bit} went unnoticed: {found:?}"
         );
-        // A flip within a line that is still one, and still a record, breaks that record's chain.
+        // A flip that leaves the line a valid record breaks the chain of that record.
         let line_start = good[..bit / 8]
             .iter()
             .rposition(|b| *b == b'\n')
@@ -911,7 +911,7 @@ fn every_flipped_bit_of_a_store_is_noticed_and_the_right_task_named() {
                 (FILE, line_start as u64),
                 "bit {bit}"
             );
-            // No chain but that one and the one that the record was taken from.
+            // Only that chain and the one that the record originally belonged to are affected.
             let original = &made[good[..line_start].iter().filter(|b| is_lf(b)).count()].task_id;
             let others = found
                 .values()
@@ -928,7 +928,7 @@ fn every_flipped_bit_of_a_store_is_noticed_and_the_right_task_named() {
     );
 }
 
-/// A line under a right checksum.
+/// A line with a valid checksum.
 fn stamped(record: &ThoughtRecord, seq: u64) -> Vec<u8> {
     let members = serde_json::to_string(record).unwrap();
     let covered = format!(
@@ -985,8 +985,8 @@ fn a_line_taken_out_is_noticed() {
                 assert_eq!(broken.position, out as u64 / 3 + 1);
                 assert_eq!(broken.id.as_ref(), Some(&made[out + 3].id));
             } else {
-                // Nothing follows on it: its place in the numbers, and the head that was kept
-                // elsewhere, tell.
+                // No later record refers to it. The gap in the sequence numbers and the separately
+                // stored head reveal it.
                 assert_eq!(
                     (check.records, &check.head),
                     (2, &Some(made[out - 3].hash.clone()))
@@ -1014,12 +1014,13 @@ fn lines_that_change_places_keep_their_order_and_numbers_that_do_are_noticed() {
         let mut swapped = lines.clone();
         swapped.swap(one, two);
         memory.put_bytes(FILE, swapped.concat());
-        // The numbers decide the order, not the place: nothing is lost, and the chains hold.
+        // The sequence numbers define the order, not the position: nothing is lost, and the chains
+        // are valid.
         let store = in_memory(&memory, Durability::Process);
         assert_eq!(store.thoughts().list(None, None).unwrap(), made);
         assert!(checks(&memory).values().all(ChainCheck::is_intact));
 
-        // With their numbers exchanged too, under right checksums.
+        // With exchanged numbers too, and valid checksums.
         let mut records = made.clone();
         records.swap(one, two);
         let forged: Vec<_> = (1..)
@@ -1043,7 +1044,7 @@ fn lines_that_change_places_keep_their_order_and_numbers_that_do_are_noticed() {
     }
 }
 
-/// Whether the records of every task stand in the order of their chain.
+/// Whether the records of each task are in chain order.
 fn in_order(records: &[ThoughtRecord]) -> bool {
     let mut heads: BTreeMap<&str, &str> = BTreeMap::new();
     records.iter().all(|record| {
@@ -1076,7 +1077,7 @@ fn a_forged_record_is_noticed() {
             check.broken.map(|broken| broken.position)
         };
         let own = victim as u64 / 3 + 1;
-        // Other words under the old hash.
+        // Changed text with the old hash.
         let broken = forge(&|record| record.content.push('!'));
         assert_eq!(broken, Some(own));
         let broken = forge(&|record| record.timestamp = at("2026-04-17T12:00:00.000Z"));
@@ -1085,14 +1086,14 @@ fn a_forged_record_is_noticed() {
         assert_eq!(broken, Some(own));
         let broken = forge(&|record| record.hash = "1".repeat(64));
         assert_eq!(broken, Some(own));
-        // Right hash, wrong link.
+        // Correct hash, wrong link.
         let broken = forge(&|record| {
             record.prev_hash = "1".repeat(64);
             record.hash = hash_of(record);
         });
         assert_eq!(broken, Some(own));
-        // Other words under their own hash: what follows gives it away, and only the head where
-        // nothing follows.
+        // Changed text with its own hash: the next record reveals it. For the last record, only the
+        // stored head does.
         let broken = forge(&|record| {
             record.content.push('!');
             record.hash = hash_of(record);
@@ -1101,7 +1102,7 @@ fn a_forged_record_is_noticed() {
     }
 }
 
-/// Bug: when no thought could be read, `verify_chains` had no chain to tell of the damage with.
+/// Bug: if no thought could be read, `verify_chains` had no chain to report the damage for.
 #[test]
 fn damage_is_told_also_where_no_chain_is_left() {
     let (memory, store) = memory_store();
@@ -1162,13 +1163,13 @@ fn a_change_under_an_open_handle_is_noticed() {
     assert_eq!(store.thoughts().list(None, None).unwrap(), made);
 }
 
-/// A second line for an id that is taken, with a right checksum: thoughts are never changed, so
-/// the first one stands, and the check tells of the second.
+/// A second line with an existing id and a valid checksum. Thoughts never change, so the first line
+/// counts, and verification reports the second.
 #[test]
 fn a_line_under_a_taken_id_does_not_pass_for_the_first() {
     let (memory, made) = three_chains();
     let good = memory.bytes(FILE).unwrap();
-    // The last of its chain, so that no later record binds it.
+    // The last of its chain, so that no later record refers to it.
     let last = &made[8];
     let mut other = ThoughtRecord {
         content: "never said".into(),
@@ -1186,8 +1187,8 @@ fn a_line_under_a_taken_id_does_not_pass_for_the_first() {
     assert!(broken.reason.contains("another line"), "{broken:?}");
 }
 
-/// Bug: a record that could no longer be read was told to the chains that stood before it in the
-/// files, not to its own.
+/// Bug: a record that became unreadable was attributed to the chains before it in the files, not to
+/// its own.
 #[test]
 fn a_record_lost_under_an_open_handle_is_told_to_its_own_chain() {
     let (memory, store) = memory_store();
@@ -1209,14 +1210,14 @@ fn a_record_lost_under_an_open_handle_is_told_to_its_own_chain() {
     };
     let chain = |position| vec![("chain".to_owned(), position)];
     assert_eq!([lose(2), lose(3), lose(4)], [chain(1), chain(2), chain(3)]);
-    // Its chain cannot be named, but is told.
+    // Its chain is unknown, but the damage is reported.
     assert_eq!(lose(1), [(String::new(), 1)]);
     let lone = store.thoughts().verify_chain("lone").unwrap();
     assert_eq!(lone.broken.unwrap().position, 1);
     assert!(store.thoughts().verify_chain("after").unwrap().is_intact());
 }
 
-/// Bug: damage is listed up to a limit, and damage of other kinds could take all of it.
+/// Bug: the list of damage has a limit, and damage to other kinds could fill it.
 #[test]
 fn damage_elsewhere_does_not_hide_damage_here() {
     let (memory, store) = memory_store();

@@ -1,4 +1,4 @@
-//! A log that is kept and forgotten: compaction and retention leave what they should, for every
+//! Upkeep: compaction and retention keep exactly the records that they must, as seen by every
 //! handle on the store, whether it was open meanwhile or not.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,7 @@ pub fn retain(store: &Store, now: i64) -> Retained {
     store.retain(options).unwrap()
 }
 
-/// All that a store says, by kind and key. As of no time but now.
+/// All current records of a store, by kind and key, without history.
 pub fn said(store: &Store) -> BTreeMap<(Kind, String), String> {
     let mut said = BTreeMap::new();
     let mut add = |kind, key: String, what: String| {
@@ -155,14 +155,14 @@ fn at(ms: i64) -> Timestamp {
     Timestamp::from_ms(ms).unwrap()
 }
 
-/// What an agent does day by day, of every kind; things that go on for days among it.
+/// An agent's daily work with every kind of record, some of which spans several days.
 pub struct Life {
     rng: Rng,
     next: u128,
     pub now: i64,
     conversations: Vec<(Uuid, i64)>,
     turns: Vec<u128>,
-    /// Requested, and not done.
+    /// Requested, without an outcome yet.
     open_calls: Vec<decklog::ToolCallReq>,
     proposals: Vec<(Uuid, ProposalStatus)>,
     events: Vec<i64>,
@@ -195,12 +195,12 @@ impl Life {
         self.rng.next().cast_signed().rem_euclid(bound)
     }
 
-    /// A time of this day.
+    /// A time on this day.
     fn some_time(&mut self) -> i64 {
         self.now + self.up_to(DAY_MS / 2)
     }
 
-    /// The records of one day, in an order in which a log takes them.
+    /// The records of one day, in an order that a log accepts.
     pub fn live(&mut self, things: usize) -> Vec<Record> {
         let mut records: Vec<Record> = Vec::new();
         for _ in 0..things {
@@ -343,7 +343,7 @@ impl Life {
     }
 }
 
-/// Records what can be: a retracted turn may not be retracted again, and the like.
+/// Records what is accepted; some are not, such as the retraction of a retracted turn.
 pub fn record(store: &Store, records: Vec<Record>) {
     for answer in store.record_batch(records).unwrap() {
         if let Err(e) = answer {
@@ -359,7 +359,7 @@ pub fn record(store: &Store, records: Vec<Record>) {
 }
 
 fn open(path: &Path, segment_bytes: u64) -> Store {
-    // What is closed leaves a sidecar, which the next one takes.
+    // A handle that closes leaves a sidecar, which the next one reads.
     let options = Store::options().sidecar_bytes_min(0).upkeep(false);
     let mut settings = decklog::Settings::default();
     settings.retention.events = Some(decklog::retention::Keep::Days(90));
@@ -388,7 +388,7 @@ fn compaction_leaves_what_stands() {
         for _ in 0..12 {
             record(&writer, life.live(60));
         }
-        // One that is asked in between, and one that is not.
+        // One handle that is queried in between, and one that is not.
         let (reader, sleeper) = (open(&path, 3_000), open(&path, 3_000));
         let mut follow = reader.follow(0).unwrap();
         while !follow
@@ -426,7 +426,7 @@ fn compaction_leaves_what_stands() {
         }
         assert_eq!(follow.next_lines(std::time::Duration::ZERO).unwrap(), []);
         assert_eq!(compact(&store, life.now), Compacted::default());
-        // And all go on.
+        // All of them continue to work.
         for handle in [&reader, &sleeper, &store] {
             record(handle, life.live(40));
         }
@@ -446,7 +446,7 @@ fn compaction_leaves_what_stands() {
     }
 }
 
-/// The days on which anything was said of each entity, by what it goes with.
+/// The days with records of each entity, by the key that retention uses.
 fn days(store: &Store) -> BTreeMap<(Kind, String), BTreeSet<i64>> {
     let mut days: BTreeMap<(Kind, String), BTreeSet<i64>> = BTreeMap::new();
     let mut roots: BTreeMap<i64, i64> = BTreeMap::new();
@@ -482,7 +482,8 @@ fn retention_removes_what_is_over_and_no_more() {
         let (reader, sleeper) = (open(&path, 3_000), open(&path, 3_000));
         assert_eq!(said(&reader), said(&sleeper));
         let known = days(&store);
-        // Ten of the twelve days, and none of the errors but of the last day.
+        // By then the first five of the twelve days are more than 90 days old, and all of them more
+        // than 30.
         let now = life.now + 83 * DAY_MS;
         let retained = retain(&store, now);
         assert!(!retained.parts.is_empty());
@@ -515,7 +516,7 @@ fn retention_removes_what_is_over_and_no_more() {
         let left = said(&store);
         assert_eq!(said(&reader), left);
         assert_eq!(retain(&sleeper, now).parts, []);
-        // Numbers are not given again, by whomever, also if all is gone.
+        // No handle assigns a number again, even if all records are removed.
         let next = store.log_event(None, "agent.started", None).unwrap();
         assert!(next >= life.next_event);
         let after = said(&store);
@@ -525,7 +526,7 @@ fn retention_removes_what_is_over_and_no_more() {
     }
 }
 
-/// Bug: one error removed a conversation after 30 days, although it went on to succeed.
+/// Bug: one error removed a conversation after 30 days, although it later succeeded.
 #[test]
 fn a_conversation_whose_last_answer_did_not_fail_is_kept_as_any_other() {
     let dir = tempfile::tempdir().unwrap();
@@ -556,8 +557,8 @@ fn a_conversation_whose_last_answer_did_not_fail_is_kept_as_any_other() {
     assert!(!left(went_on));
 }
 
-/// Bug: the latest promoted revision went with its day, and the count of a supervisor's workers
-/// began anew.
+/// Bug: the latest promoted revision was removed with its day, and the numbering of a supervisor's
+/// workers restarted.
 #[test]
 fn retention_leaves_the_good_revision_and_the_workers_of_the_last_supervisor() {
     let dir = tempfile::tempdir().unwrap();
@@ -598,7 +599,7 @@ fn retention_leaves_the_good_revision_and_the_workers_of_the_last_supervisor() {
             .len(),
         5
     );
-    // They go once others come in their place.
+    // They are removed once newer ones replace them.
     let next = promoted(150);
     log(None, "worker.spawned", 150);
     retain(&store, DAY_1 + 200 * DAY_MS);

@@ -1,5 +1,5 @@
-//! A store that an agent writes for a year, and that forgets by its own rules: of what is past its
-//! time nothing is left, of all else everything, and what it added up to is still told.
+//! A store that an agent writes to for a year, with retention: nothing that expired is left,
+//! everything else is, and the totals are still reported.
 
 mod agent;
 
@@ -18,7 +18,8 @@ use self::agent::{Agent, FIRST_DAY, Keep};
 use super::support::{DAY_MS, Rng, count, plain_users};
 use super::upkeep::record;
 
-/// Nothing is removed but when the test says so: the year is not that of the machine's clock.
+/// Records are removed only when the test says so, because the year is not that of the machine's
+/// clock.
 fn settings() -> Settings {
     let mut settings = plain_users();
     settings.privacy.auto_delete = false;
@@ -26,10 +27,10 @@ fn settings() -> Settings {
     settings
 }
 
-/// What a handle of the year is opened with.
+/// Opens a handle.
 type Opening = Box<dyn Fn() -> Options>;
 
-/// Handles on one store, which work in turn.
+/// Several handles on one store, used in turn.
 struct Year {
     dir: tempfile::TempDir,
     opening: Opening,
@@ -63,12 +64,12 @@ impl Year {
         self.agent.today - FIRST_DAY
     }
 
-    /// Whose turn it is today; another one than yesterday.
+    /// The handle of today, another one than yesterday.
     fn store(&self) -> &Store {
         &self.handles[self.nth_day().unsigned_abs() as usize % self.handles.len()]
     }
 
-    /// The day's records, each with greater numbers than any before.
+    /// Appends the day's records. Each has a higher sequence number than all before it.
     fn append(&mut self, records: usize) {
         let records = self.agent.work(records);
         self.records += records.len() as u64;
@@ -124,7 +125,7 @@ impl Year {
         self.longest[what] = self.longest[what].max(began.elapsed());
     }
 
-    /// Every byte is as it was written, and no line is missing that was not removed.
+    /// Every byte is as it was written, and only removed lines are missing.
     fn verify(&self, deep: bool) {
         let options = VerifyOptions {
             deep,
@@ -145,7 +146,7 @@ impl Year {
         self.dir.path().join("log")
     }
 
-    /// One is closed, and another opened in its place.
+    /// Closes one handle, and opens another one instead.
     fn reopen(&mut self) {
         let place = (self.nth_day().unsigned_abs() as usize + 1) % self.handles.len();
         self.handles.remove(place);
@@ -154,7 +155,7 @@ impl Year {
     }
 }
 
-/// How many of each kind and day a store gives.
+/// Number of records of each kind and day in a store.
 fn counts(store: &Store) -> BTreeMap<(Kind, i64), u64> {
     let limit = usize::MAX;
     let mut counts = BTreeMap::new();
@@ -269,7 +270,7 @@ fn memory_mib(field: &str) -> u64 {
 fn a_year_ends_with_what_should_be_left() {
     let rng = Rng::seeded("a_year_ends_with_what_should_be_left");
     let per_day = count("DECKLOG_YEAR_RECORDS", 8) as usize;
-    // Past the time of all but the aggregates; the whole year takes a while.
+    // Long enough that all but the aggregates expire; a whole year takes a while.
     let days = count("DECKLOG_YEAR_DAYS", 110);
     let opening = || Store::options().settings(settings());
     let mut year = Year::new(rng, Keep::DEFAULT, Box::new(opening));
@@ -325,7 +326,7 @@ fn a_year_ends_with_what_should_be_left() {
         year.longest,
         memory_mib("VmHWM"),
     );
-    // What the days are of that are kept for a while, and of all others nothing.
+    // The records that are kept for a limited time are there for the right days, and no others.
     let known = year.agent.known.counts();
     for kind in [
         Kind::ConversationTurns,
@@ -338,7 +339,7 @@ fn a_year_ends_with_what_should_be_left() {
             .find(|(of, _)| *of == kind)
             .map(|(_, day)| day)
             .unwrap();
-        // A turn that was said again is of two days.
+        // A turn that was recorded again belongs to two days.
         let first = first - i64::from(kind == Kind::ConversationTurns);
         let first = decklog::record::Day::of(first * DAY_MS)
             .unwrap()
@@ -349,7 +350,7 @@ fn a_year_ends_with_what_should_be_left() {
             .find(|name| name.contains(&stem) && **name < first);
         assert_eq!(older, None);
     }
-    // Nothing more happens, and the aggregates go when they are a year old.
+    // No more records are added, and the aggregates expire when they are a year old.
     for days in [40, 100] {
         year.agent.today += days;
         year.retain();
@@ -359,7 +360,7 @@ fn a_year_ends_with_what_should_be_left() {
         year.agent.known.check_rollups(&rollups);
         year.verify(true);
     }
-    // And all goes on.
+    // The log still works.
     year.append(per_day);
     year.verify(true);
 }
@@ -391,7 +392,7 @@ fn a_store_with_a_cap_stays_below_it() {
     let (mut fullest, mut was_over) = (0, 0);
     for day in 0..100 {
         if day == 60 {
-            // From now on, there is more that must stay from day to day.
+            // From now on, more data must be kept every day.
             let forever = |settings: &mut Settings| {
                 for name in ["history", "inbox", "messages", "thought_records"] {
                     let name = format!("retention.{name}");
@@ -400,7 +401,7 @@ fn a_store_with_a_cap_stays_below_it() {
             };
             year.store().change_settings(forever).unwrap();
         }
-        // What went for the store's size is not gone on with.
+        // Records that continue an entity removed because of the size limit are not accepted.
         let records = year.agent.work(40);
         record(year.store(), records);
         let retained = year.retain();
@@ -423,7 +424,7 @@ fn a_store_with_a_cap_stays_below_it() {
     assert!(fullest > CAP / 2, "{fullest}");
     assert!(was_over > 10, "{was_over}");
     year.agent.today -= 1;
-    // What is not kept forever is of the last day, or of a tree that grew on it.
+    // All that is not kept forever is from the last day, or from a tree that grew on it.
     let events = decklog::query::EventQuery {
         limit: usize::MAX,
         ..Default::default()
@@ -474,7 +475,7 @@ fn a_chain_goes_on_where_its_start_is_gone() {
             let head = heads.insert(task.clone(), thought.hash);
             if let Some(head) = head {
                 assert_eq!(thought.prev_hash, head, "day {day}");
-                // Of all that was thought of it before, nothing is there.
+                // None of its earlier thoughts are left.
                 went_on += u32::from(!there.contains(&task));
             } else {
                 assert_eq!(

@@ -80,14 +80,14 @@ async fn legacy(feed: &Arc<Feed>, store: &Store) {
     wire.send(ask(5, "subscribe", uris[0])).await;
     wire.next("id", json!(5)).await;
     until(feed, 1).await;
-    // It goes without a word.
+    // The client disconnects without unsubscribing.
     drop(wire);
     serving.await.unwrap();
     until(feed, 0).await;
 }
 
 async fn modern(feed: &Arc<Feed>, store: &Store) {
-    // Of what no tool reads, nothing is told.
+    // No notifications are sent for records that no offered tool reads.
     let tools = Tools::all().only(["thought_record_get"]).unwrap();
     let (mut wire, serving) = connect(feed, store, tools);
     let uris = ["decklog://thoughts/a", "decklog://events/1/tree", "no uri"];
@@ -125,7 +125,7 @@ fn nothing_is_left_of_a_connection_that_ended() {
         legacy(&feed, &store).await;
         modern(&feed, &store).await;
     });
-    // Nor of the thread that watched for them, or it would have kept the runtime from ending.
+    // The watching thread has ended too. It would have kept the runtime alive.
     assert_eq!(Arc::strong_count(&feed), 1);
 }
 
@@ -138,7 +138,7 @@ fn what_is_wanted_is_bounded() {
     }
     wanted.add(&uri(7)).unwrap();
     assert!(wanted.add(&uri(URIS_MAX)).is_err());
-    // Another name of the same thing counts, too.
+    // Another spelling of the same resource counts towards the limit.
     assert!(wanted.add("decklog://events/%37/tree").is_err());
     wanted.remove(&uri(7)).unwrap();
     wanted.remove(&uri(7)).unwrap();

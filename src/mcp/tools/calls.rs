@@ -109,7 +109,7 @@ struct List {
     /// The next_cursor of the previous page.
     cursor: Option<Cursor>,
     /// The first character to show of texts that were truncated. Default: 0.
-    #[allow(dead_code)] // The answer is cut by it.
+    #[allow(dead_code)] // Used to cut the answer.
     from_char: Option<FromChar>,
 }
 

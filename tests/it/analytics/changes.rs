@@ -1,4 +1,4 @@
-//! A handle that went through everything says what one says that reads the log as it is by now.
+//! A handle that saw all changes gives the same answers as one that reads the current log.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -15,12 +15,13 @@ use crate::support::{DAY_1, DAY_MS, Rng, all_lines, count, in_memory};
 
 const DAYS: usize = 6;
 
-/// A log that is changed in all ways there are, by two handles, and what it must add up to.
+/// A log changed in all possible ways by two handles, and the messages that its totals must
+/// include.
 struct Log {
     memory: Memory,
     writer: Store,
     other: Store,
-    /// What counts, with the numbers of their lines.
+    /// All counted messages, with the numbers of their lines.
     counted: Vec<(u64, ConversationMessage)>,
     conversations: Vec<Uuid>,
 }
@@ -37,7 +38,7 @@ impl Log {
         }
     }
 
-    /// Messages of any of the days, also of those that were rolled up, removed and sealed.
+    /// Messages on any of the days, including days that were rolled up, removed or sealed.
     fn say(&mut self, rng: &mut Rng, count: usize) {
         let store = if rng.one_in(2) {
             &self.writer
@@ -55,13 +56,13 @@ impl Log {
             let id = *rng.pick(&self.conversations);
             let said = message(rng, id, at);
             let ack = store.record(said.clone()).unwrap();
-            // An answer has the task type of the request before it.
+            // An answer has the task type of its request.
             let stored = store.get_message(said.id).unwrap();
             self.counted.push((ack.seq, stored.unwrap()));
         }
     }
 
-    /// Up to where the messages of each day are rolled up.
+    /// The sequence number up to which the messages of each day are rolled up.
     fn rolled(&self) -> BTreeMap<Day, u64> {
         let mut rolled = BTreeMap::new();
         for (_, record) in all_lines(&self.writer) {
@@ -84,7 +85,7 @@ impl Log {
         let what = Erasure::Conversation(id);
         let options = EraseOptions::for_good(&mut go_on);
         self.writer.erase(&what, options).unwrap();
-        // What was rolled up before still counts.
+        // Messages rolled up earlier still count.
         let rolled = self.rolled();
         self.counted.retain(|(seq, message)| {
             let day = Day::of(message.timestamp.at()).unwrap();
@@ -93,7 +94,7 @@ impl Log {
     }
 
     fn retain(&mut self, rng: &mut Rng) {
-        // Messages are kept for 90 days: those of the first days go.
+        // Messages are kept for 90 days, so those of the first days are removed.
         let now = DAY_1 + (90 + rng.below(DAYS) as i64) * DAY_MS;
         let mut go_on = |_: &_| ControlFlow::Continue(());
         let options = RetainOptions {
@@ -114,7 +115,7 @@ impl Log {
         self.other.compact(options).unwrap();
     }
 
-    /// Someone writes something that is no line into a segment, and it is repaired.
+    /// Appends invalid bytes to a segment, and repairs it.
     fn repair(&mut self, rng: &mut Rng) {
         let day = Day::of(DAY_1 + rng.below(DAYS) as i64 * DAY_MS).unwrap();
         let path = format!("{day}/messages.0001.jsonl");
@@ -171,7 +172,7 @@ fn a_handle_says_what_a_new_one_says_whatever_happened() {
                     log.say(&mut rng, some);
                 }
             }
-            // One that does not look each time has more to catch up with.
+            // A handle that is not queried each time has more to catch up with.
             if rng.one_in(3) {
                 log.check(&handles);
             } else {
@@ -182,7 +183,7 @@ fn a_handle_says_what_a_new_one_says_whatever_happened() {
     }
 }
 
-/// Those of removed messages are known, unless a rollup does not name them.
+/// The conversations of removed messages are known, unless a rollup does not list them.
 #[test]
 fn conversations_of_several_days_are_counted_only_where_they_are_known() {
     let mut rng = Rng(5);
@@ -240,7 +241,7 @@ fn conversations_of_several_days_are_counted_only_where_they_are_known() {
     assert_eq!(after.by_model, known.by_model);
 }
 
-/// Threads ask while others record: what was acknowledged counts in what is asked after it, once.
+/// Threads query while others record: an acknowledged message counts in every later query, once.
 #[test]
 fn many_ask_while_messages_come() {
     let memory = Memory::new();

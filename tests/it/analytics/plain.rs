@@ -1,4 +1,4 @@
-//! What messages add up to, the plain way: all of them are looked at for each row.
+//! Totals of messages computed plainly: every row scans all messages.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -39,10 +39,10 @@ fn is_within(scope: &Scope, message: &ConversationMessage) -> bool {
     scope.since.is_none_or(|since| day >= since) && scope.until.is_none_or(|until| day < until)
 }
 
-/// All messages, and the rows that were made of them.
+/// All messages, and the rows computed from them so far.
 pub struct Plain<'a> {
     all: &'a [ConversationMessage],
-    /// Of them, those that were removed from the log: they count, and cannot be shown.
+    /// Messages removed from the log: they count, but cannot be listed.
     gone: HashSet<Uuid>,
     rows: RefCell<Vec<(Scope, Rows<'a>)>>,
 }
@@ -67,7 +67,7 @@ impl<'a> Plain<'a> {
         within.collect()
     }
 
-    /// The rows that pass, in order.
+    /// The rows that pass a filter, in order.
     fn rows(&self, scope: &Scope, passes: impl Fn(&Messages<'_>) -> bool) -> Rows<'a> {
         let mut known = self.rows.borrow_mut();
         let place = known.iter().position(|(of, _)| of == scope);
@@ -107,14 +107,14 @@ fn answers<'a>(of: &Messages<'a>) -> Messages<'a> {
     of.iter().filter(is_answer).copied().collect()
 }
 
-/// What was asked and answered.
+/// Answers, without their further parts.
 fn answered<'a>(of: &Messages<'a>) -> Messages<'a> {
     let mut of = answers(of);
     of.retain(|message| message.part_of.is_none());
     of
 }
 
-/// Errors of messages that are no answers.
+/// Errors of messages that are not answers.
 fn unanswered<'a>(of: &Messages<'a>) -> Messages<'a> {
     let is = |message: &&&ConversationMessage| {
         message.role != Role::Assistant && message.error.is_some()
@@ -126,7 +126,7 @@ fn requests<'a>(of: &Messages<'a>) -> Messages<'a> {
     [answered(of), unanswered(of)].concat()
 }
 
-/// Requests that failed: several parts of an answer may have an error.
+/// Failed requests. Several parts of one answer may have an error.
 fn failed_requests(of: &Messages<'_>) -> u64 {
     let parts = failed(&answers(of)).min(answered(of).len() as u64);
     parts + unanswered(of).len() as u64
@@ -144,12 +144,12 @@ fn part(some: u64, all: u64) -> Option<f64> {
     (all > 0).then(|| some as f64 / all as f64)
 }
 
-/// No more than all requests did something, whatever further parts did.
+/// A ratio of at most 1, as further parts of answers may add to the count.
 fn rate(answers: u64, requests: u64) -> Option<f64> {
     part(answers.min(requests), requests)
 }
 
-/// Within so much of what it must be, in proportion.
+/// Within a relative error.
 fn near(found: Option<f64>, expected: Option<f64>, within: f64) -> bool {
     match (found, expected) {
         (Some(found), Some(expected)) => (found - expected).abs() <= expected.abs() * within,
@@ -216,7 +216,7 @@ fn check_models(found: &ModelSums, of: &Messages<'_>) {
     same(found.error_rate, part(failed_requests(of), requests));
 }
 
-/// Has each row of a report checked against those that there must be.
+/// Checks each row of a report against the expected rows.
 fn each<'r, R: 'r, K: Debug + PartialEq>(
     found: &'r [R],
     row_count: usize,
@@ -231,7 +231,7 @@ fn each<'r, R: 'r, K: Debug + PartialEq>(
     }
 }
 
-/// Compares all reports of a query with what messages add up to.
+/// Compares all reports of a query with totals computed from all messages.
 pub fn check(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuery) {
     let limit = query.limit;
     let any = |_: &Messages<'_>| true;
@@ -252,7 +252,7 @@ pub fn check(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuery) {
     assert_eq!(found.total, usage(&everything(&found.scope)));
 
     let found = analytics.models(query).unwrap();
-    // Further parts of answers stand for no request, and count.
+    // Further parts of answers are not requests, but count.
     let adds = |one: &ConversationMessage| {
         let tokens = [one.tokens_in, one.tokens_out].into_iter().flatten();
         let says = one.latency_ms.is_some() || one.context_utilization.is_some();
@@ -402,7 +402,7 @@ fn check_active(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuery) 
     };
     let found = match analytics.active(&query) {
         Ok(found) => found,
-        // Days of which messages were removed are told one by one.
+        // Days with removed messages are reported per day only.
         Err(e) => {
             assert!(e.to_string().contains("were removed"), "{e}");
             assert_ne!(query.bucket.unwrap_or(Bucket::Day), Bucket::Day);
@@ -452,7 +452,7 @@ fn check_dashboard(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuer
         assert_eq!(found.p95_latency_ms, latency.p95);
         check_latency(&latency, &within);
     } else {
-        // That report is of other days.
+        // That report covers other days.
         (latency.avg, latency.p95) = (found.avg_latency_ms, found.p95_latency_ms);
         let latencies = answers.iter().filter_map(|one| one.latency_ms);
         let sum: i64 = latencies.clone().sum();
@@ -475,7 +475,7 @@ fn check_dashboard(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuer
     assert_eq!(found.by_task_type, by(|one| &one.task_type));
 }
 
-/// All that a handle has to say, as JSON.
+/// All answers of a handle, as JSON.
 pub fn all_of(analytics: &Analytics, queries: &[AnalyticsQuery]) -> Vec<Value> {
     let mut told = Vec::new();
     for query in queries {

@@ -1,10 +1,10 @@
-//! `decklog thoughts verify`: whether anyone touched the audit trail.
+//! `decklog thoughts verify`: detects changes to the audit trail.
 
 use super::*;
 
 const FILE: &str = "2025-12-27/thought_records.0001.jsonl";
 
-/// Two chains, three records and two, with each other's between them.
+/// Two chains of three and two records, interleaved.
 fn chained() -> Log {
     let log = Log::new();
     let lines = [
@@ -19,7 +19,7 @@ fn chained() -> Log {
 }
 
 impl Log {
-    /// Changes the bytes of the thoughts' file at the one place where they are.
+    /// Replaces bytes in the thoughts' file, where they occur exactly once.
     fn forge(&self, what: &str, with: &str) -> usize {
         let text = std::fs::read_to_string(self.file(FILE)).unwrap();
         assert_eq!(text.matches(what).count(), 1, "{what}");
@@ -28,7 +28,7 @@ impl Log {
         text[..at].rfind('\n').map_or(0, |end| end + 1)
     }
 
-    /// The exit code and the checks by task.
+    /// Returns the exit code and the checks by task.
     fn verified(&self, args: &[&str]) -> (i32, Vec<Value>) {
         let args: Vec<&str> = ["thoughts", "verify", "--json"]
             .iter()
@@ -108,7 +108,7 @@ fn one_changed_byte_is_found_in_its_record() {
     );
 }
 
-/// Those that can be read, whatever is said of the others.
+/// Thoughts that can be read are listed, whatever is reported about others.
 fn log_thoughts(log: &Log, task: &str) -> Vec<Value> {
     objects(&out(&log.run(&["thoughts", "--task", task, "--json"])))
 }
@@ -116,14 +116,14 @@ fn log_thoughts(log: &Log, task: &str) -> Vec<Value> {
 #[test]
 fn a_last_record_that_is_no_json_any_more_is_missed() {
     let log = chained();
-    // The bracket that begins its line.
+    // The bracket at the start of its line.
     let text = std::fs::read_to_string(log.file(FILE)).unwrap();
     let offset = text.trim_end().rfind('\n').unwrap() + 1;
     let mut bytes = text.into_bytes();
     bytes[offset] = b'[';
     std::fs::write(log.file(FILE), bytes).unwrap();
 
-    // What is left of the chain holds, and still it is not whole.
+    // The rest of the chain is valid, but the chain is not complete.
     for args in [&[][..], &["--task", "build"], &["--task", "docs"]] {
         let (code, checks) = log.verified(args);
         assert_eq!(code, FINDINGS, "{args:?}");

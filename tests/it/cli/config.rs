@@ -1,4 +1,4 @@
-//! `decklog config`: what a person sets, every process obeys.
+//! `decklog config`: settings apply to every process.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn a_setting_is_shown_changed_and_given_its_default() {
     let missing = log.run(&["config", "get"]);
     assert_eq!(code(&missing), STORE);
     assert!(err(&missing).contains("there is no store here"));
-    // Privacy can be seen to before anything is recorded.
+    // Privacy can be configured before anything is recorded.
     let set = |name, value| log.ok(&["config", "set", name, value]);
     assert_eq!(
         set("privacy.redact_pii", "true"),
@@ -105,7 +105,7 @@ fn what_does_not_fit_is_refused_and_makes_no_store() {
     assert!(!log.path().exists());
 }
 
-/// What stands beside the log is read without it.
+/// Files other than the log are read without reading the log.
 #[test]
 fn settings_and_tokens_are_shown_without_reading_the_log() {
     let log = Log::imported();

@@ -162,7 +162,7 @@ fn a_long_conversation_is_shown_whole_and_listed_in_parts() {
     };
     let expected: Vec<u64> = (1..=1000).collect();
     assert_eq!(sequences(&["messages", &id(1)]), expected);
-    // What it says to go on with names the order, too.
+    // The suggested command for the next page includes the order.
     let newest = log.run(&["messages", &id(1), "--order", "desc", "--limit", "1"]);
     assert!(err(&newest).contains("continue with --order desc --after 1000-1001, or"));
     let backwards = log.column(&["messages", &id(1), "--order", "desc"], "sequence");

@@ -1,4 +1,4 @@
-//! `decklog verify` and `repair`, and stores that are not as they should be.
+//! `decklog verify` and `repair`, and damaged stores.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn damage_is_told_with_its_place_and_repaired() {
             .iter()
             .position(|byte| *byte == b'\n')
             .unwrap();
-    // A digit, so that it still reads as a record.
+    // A digit is changed, so that the line is still a valid record.
     let field = b"\"latency_ms\":";
     let found = bytes[second..]
         .windows(field.len())
@@ -39,7 +39,7 @@ fn damage_is_told_with_its_place_and_repaired() {
         "{text}"
     );
 
-    // Whoever reads the log is told that it was changed.
+    // Every command that reads the log reports the change.
     for command in ["turns", "calls", "tail"] {
         let told = err(&log.run(&[command]));
         assert!(told.contains("1 place in the log"), "{command}: {told}");
@@ -145,7 +145,7 @@ fn a_store_that_is_not_there_is_told() {
         assert_eq!(err(&output), expected, "{args:?}");
         assert!(!path.exists(), "{args:?}");
     }
-    // An option goes before the environment.
+    // An option overrides the environment.
     let output = log.run(&["turns", "--store", "/nonexistent/elsewhere"]);
     assert!(err(&output).contains("/nonexistent/elsewhere"));
 }

@@ -23,7 +23,7 @@ fn the_demo_ends_with_commands_that_run() {
     let commands: Vec<&str> = commands
         .lines()
         .filter_map(|line| line.strip_prefix("  "))
-        // The rest are for jq, which may not be here, and for the person's own log.
+        // The others need jq, which may not be installed, or the user's own log.
         .filter(|command| command.contains("/log") && !command.starts_with("jq "))
         .collect();
     assert!(commands.len() > 6, "{text}");

@@ -1,4 +1,4 @@
-//! `decklog doctor`: how a store is, and what to do.
+//! `decklog doctor`: the state of a store, and the suggested actions.
 
 use super::*;
 
@@ -24,8 +24,8 @@ fn what_is_wrong_comes_with_what_to_do() {
     let log = Log::imported();
     let name = "2025-12-09/tool_calls.0001.jsonl";
     let mut bytes = std::fs::read(log.file(name)).unwrap();
-    // In the first line's checksum, so that it is still a record; then a line of another hand and
-    // one that was cut.
+    // A change in the first line's checksum, so that the line is still a record; then an invalid
+    // line and a torn one.
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
     bytes[end - 3] = if bytes[end - 3] == b'0' { b'1' } else { b'0' };
     bytes.extend_from_slice(b"\x1b[31mnot JSON\n{\"seq\":1");
@@ -55,7 +55,7 @@ fn what_is_wrong_comes_with_what_to_do() {
     assert_eq!(report["damage"]["altered"], 1);
     assert_eq!(report["findings"].as_array().unwrap().len(), 3);
 
-    // What it said mends it.
+    // The suggested action repairs it.
     assert_eq!(code(&log.run(&["repair", "--accept-edits"])), OK);
     let text = log.ok(&["doctor"]);
     assert!(text.contains("\nquarantine  1 file, "), "{text}");
@@ -75,7 +75,7 @@ fn a_store_that_cannot_be_opened_says_why() {
     let output = log.run(&["doctor"]);
     assert_eq!(code(&output), STORE);
     assert!(err(&output).contains("use a newer one"), "{}", err(&output));
-    // One that no one can read does not keep the lines from being read.
+    // An unreadable manifest does not prevent reading the lines.
     std::fs::write(log.file("decklog.json"), "{\"form").unwrap();
     let output = log.run(&["doctor"]);
     assert_eq!(code(&output), FINDINGS);
@@ -85,15 +85,15 @@ fn a_store_that_cannot_be_opened_says_why() {
         out(&output)
     );
     assert!(!log.run(&["calls"]).stdout.is_empty());
-    // It is not damage that a repair mends, nor counted as such.
+    // A repair does not fix it, and it is not counted as such damage.
     let report = objects(&out(&log.run(&["doctor", "--json"]))).remove(0);
     let about: Vec<_> = report["findings"].as_array().unwrap().iter().collect();
     assert_eq!(about.len(), 1, "{about:?}");
     assert_eq!(about[0]["about"], "manifest");
 }
 
-/// What a killed writer leaves is the same to both: a torn line is a finding, a lock that was not
-/// given back is none.
+/// Both report the leftovers of a killed writer in the same way: a torn line is a finding, an
+/// abandoned lock is not.
 #[cfg(unix)]
 #[test]
 fn doctor_and_verify_agree_on_a_killed_writer() {
@@ -124,7 +124,7 @@ fn doctor_and_verify_agree_on_a_killed_writer() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // It may have died while it kept the lock for its next record.
+    // It may have died while it held the lock for its next record.
     let text = agree(OK);
     assert!(text.ends_with("\nall is well\n"), "{text}");
     let name = "2025-12-27/events.0001.jsonl";
@@ -134,8 +134,8 @@ fn doctor_and_verify_agree_on_a_killed_writer() {
     agree(FINDINGS);
 }
 
-/// That a sealed segment is as long as it was, and yet another one, is found by reading it against
-/// its seal, which opening the log does not.
+/// A sealed segment replaced by another one of the same length is detected by checking it against
+/// its seal, which opening the log does not do.
 #[test]
 fn a_strict_doctor_checks_every_byte() {
     let log = Log::imported();

@@ -28,7 +28,7 @@ fn every_byte_is_counted_once() {
         assert_eq!(report["bytes"], sum);
     }
 
-    // What is beside the segments.
+    // Files other than segments.
     for dir in ["cache/moves", "quarantine"] {
         std::fs::create_dir_all(log.file(dir)).unwrap();
     }

@@ -38,7 +38,7 @@ fn events_are_found_and_drawn_as_trees() {
         ids(&["events", "--order", "desc"]),
         [8, 7, 6, 5, 4, 3, 2, 1]
     );
-    // Text is as a log, and --limit counts from its end.
+    // Text output is a log: --limit counts from the end.
     let text = out(&log.run(&["events", "--limit", "2"]));
     let rows: Vec<&str> = text.lines().collect();
     assert_eq!(

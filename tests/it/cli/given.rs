@@ -1,4 +1,4 @@
-//! Records of any kind, made up: what the fields hold is anything that they may hold.
+//! Random records of any kind, with any valid contents in their fields.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -9,7 +9,7 @@ use serde_json::{Map, json};
 
 use super::*;
 
-/// Each case is two processes or more, and a list of records.
+/// Number of cases. Each runs two or more processes with a list of records.
 const CASES: u32 = 8;
 
 pub fn each_case<S: Strategy>(strategy: S, test: impl Fn(Log, S::Value)) {
@@ -34,7 +34,7 @@ pub fn name() -> impl Strategy<Value = Value> {
     vec(any::<char>(), 1..12).prop_map(|chars| chars.into_iter().collect::<String>().into())
 }
 
-/// A payload that comes back as it was given: an object, an array, or a text that is neither.
+/// A payload that is returned unchanged: an object, an array, or a text that is neither.
 pub fn payload() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -58,7 +58,7 @@ pub fn payload() -> impl Strategy<Value = Value> {
     prop_oneof![object, text().prop_filter("a nested text", is_plain)]
 }
 
-/// RFC 3339 in several spellings, which are kept.
+/// RFC 3339 in several notations, which are preserved.
 pub fn timestamp(year: u32) -> impl Strategy<Value = Value> {
     let zone = select(vec!["Z", "+02:00", "-11:30"]);
     let part = select(vec!["", ".5", ".123456789"]);
@@ -93,7 +93,7 @@ pub fn maybe(name: &'static str, value: impl Strategy<Value = Value> + 'static) 
     (name, option::of(value).boxed())
 }
 
-/// Records of these fields; those of a record that may be missing are missing at times.
+/// Records with these fields, some without their optional fields.
 pub fn records(fields: Vec<Field>) -> impl Strategy<Value = Vec<Map<String, Value>>> {
     let (names, values): (Vec<&str>, Vec<_>) = fields.into_iter().unzip();
     let record = values.prop_map(move |values| {

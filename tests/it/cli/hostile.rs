@@ -1,9 +1,9 @@
-//! The program takes hostile input as the library does: from standard input, from session files,
-//! from files that someone else wrote. It ends with an exit code of its own, tells what is wrong
-//! with which line, keeps the others, and its memory stays bounded.
+//! The program handles hostile input like the library: from standard input, from session files, and
+//! from files of other programs. It ends with one of its exit codes, names the invalid lines and
+//! the reasons, keeps the others, and its memory use is bounded.
 //!
-//! `DECKLOG_HOSTILE_MB` has everything tried everywhere, and a line of ten times as many megabytes
-//! passed over.
+//! `DECKLOG_HOSTILE_MB` tries everything everywhere, and skips a line of ten times this many
+//! megabytes.
 
 use decklog::storage::Disk;
 use decklog::{Record, Store, ndjson, verify};
@@ -12,7 +12,7 @@ use super::super::hostile::{check_files, some_of, texts};
 use super::super::support::count;
 use super::*;
 
-/// A good line of each kind and step; those that go before others come first.
+/// A valid line of each kind and step, in an order that the log accepts.
 fn good_lines() -> Vec<String> {
     let id = id(1);
     vec![
@@ -37,7 +37,7 @@ fn good_lines() -> Vec<String> {
     ]
 }
 
-/// JSON values, as they would stand in a line, for where others are due.
+/// JSON values to be used in place of others.
 fn values() -> Vec<String> {
     let odd = [
         "null",
@@ -101,7 +101,7 @@ fn values() -> Vec<String> {
     values
 }
 
-/// The members of a line, with the JSON of each as it stands.
+/// The members of a line, with the raw JSON of each.
 fn members(line: &str) -> Vec<(String, String)> {
     let object: serde_json::Map<String, Value> = serde_json::from_str(line).unwrap();
     let members = object.into_iter();
@@ -116,7 +116,7 @@ fn line_of(members: &[(String, String)]) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-/// Every field of every kind with every value, left out, and given twice.
+/// Every field of every kind with every value, left out, and repeated.
 fn hostile_lines() -> Vec<String> {
     let mut lines = Vec::new();
     for good in good_lines() {
@@ -158,8 +158,8 @@ fn hostile_lines() -> Vec<String> {
     lines
 }
 
-/// What `record` says to a line it says whether it stands alone or among others, what it keeps is
-/// what the library keeps, and what it does not keep is told with its line.
+/// `record` treats a line the same alone and among others, accepts what the library accepts, and
+/// reports rejected lines with their numbers.
 #[test]
 fn record_keeps_a_line_or_tells_what_is_wrong_with_it() {
     let log = Log::new();
@@ -169,7 +169,7 @@ fn record_keeps_a_line_or_tells_what_is_wrong_with_it() {
     let mut child = spawn(&mut log.command(&["record", "--ack"]));
     let mut input = child.stdin.take().unwrap();
     let text = lines.join("\n");
-    // By a thread: the answers do not wait until all is written.
+    // In a thread, because answers arrive before all input is written.
     let writer = std::thread::spawn(move || input.write_all(text.as_bytes()).unwrap());
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
@@ -204,7 +204,7 @@ fn record_keeps_a_line_or_tells_what_is_wrong_with_it() {
             Err(e) => {
                 let reason = e.to_string();
                 assert_eq!(ack["status"], "rejected", "{line:.300}: {e}");
-                // Ids that the log makes up are others.
+                // Generated ids differ.
                 let told = told.next().unwrap();
                 let start = format!("decklog: line {}: ", number + 1);
                 assert!(told.starts_with(&start), "{told:.300}");
@@ -219,7 +219,7 @@ fn record_keeps_a_line_or_tells_what_is_wrong_with_it() {
         let found = verify(&Disk::new(path)).unwrap();
         assert_eq!(found.good_lines, next_seq);
     }
-    // Every way to show them shows them.
+    // Every command that shows them succeeds.
     for args in [
         ["tail", "-n", "100000"].as_slice(),
         &["turns"],
@@ -240,7 +240,7 @@ fn record_keeps_a_line_or_tells_what_is_wrong_with_it() {
     }
 }
 
-/// Session files with hostile values in place of each of their own.
+/// Session files with hostile values in place of each of their values.
 #[test]
 fn import_keeps_what_it_can_and_tells_the_rest() {
     let log = Log::new();
@@ -248,7 +248,7 @@ fn import_keeps_what_it_can_and_tells_the_rest() {
     std::fs::create_dir(&folder).unwrap();
     for name in ["claude-code-session.jsonl", "codex-rollout.jsonl"] {
         let text = std::fs::read_to_string(samples().join(name)).unwrap();
-        // The first of each shape: a message, a call, its result, its usage.
+        // The first line of each shape: a message, a call, its result, its usage.
         let lines: Vec<&str> = text.lines().collect();
         for (number, value) in values().into_iter().enumerate() {
             let mut hostile: Vec<String> =
@@ -256,7 +256,7 @@ fn import_keeps_what_it_can_and_tells_the_rest() {
             for line in lines.iter().filter(|line| line.len() < 3_000).take(14) {
                 let json: Value = serde_json::from_str(line).unwrap();
                 let places = places(&json);
-                // Another one for each line, so that all are met.
+                // Different ones for each value, so that all are covered.
                 for place in places.iter().skip(number % 5).step_by(5) {
                     hostile.push(with(&json, place, &value));
                 }
@@ -281,7 +281,7 @@ fn import_keeps_what_it_can_and_tells_the_rest() {
     assert_eq!(again["broken"], report["broken"]);
 }
 
-/// The pointers to every value in a JSON value.
+/// JSON pointers to every value in a JSON value.
 fn places(json: &Value) -> Vec<String> {
     fn go(json: &Value, at: &str, found: &mut Vec<String>) {
         match json {
@@ -307,7 +307,7 @@ fn places(json: &Value) -> Vec<String> {
     found
 }
 
-/// The line with another value at a place, as raw text.
+/// The line with another raw value at this pointer.
 fn with(json: &Value, place: &str, raw: &str) -> String {
     const MARK: &str = "\u{e000}here\u{e000}";
     let mut json = json.clone();
@@ -317,8 +317,8 @@ fn with(json: &Value, place: &str, raw: &str) -> String {
     json.to_string().replace(&format!("\"{MARK}\""), raw)
 }
 
-/// Lines that someone wrote into a segment by hand: everything else stays readable, nothing ends
-/// by a panic, and `repair` leaves a clean store.
+/// Lines added to a segment manually: everything else stays readable, nothing panics, and `repair`
+/// leaves a clean store.
 #[test]
 fn lines_put_in_by_hand_are_told_and_harm_no_others() {
     let log = Log::new();
@@ -364,7 +364,7 @@ fn lines_put_in_by_hand_are_told_and_harm_no_others() {
     assert!(files >= 9);
     let found = verify(&Disk::new(log.path())).unwrap();
     assert!(!found.damage.is_empty());
-    // What was there is there, and all that reads can be shown.
+    // Existing records are there, and every valid record can be shown.
     let shown = [
         ["tail", "-n", "1000000"].as_slice(),
         &["turns"],
@@ -434,7 +434,7 @@ fn lines_put_in_by_hand_are_told_and_harm_no_others() {
     assert_eq!(code(&log.run(&["get", "turns", &id(99)])), OK);
 }
 
-/// A manifest of any content is read or refused, and never written over.
+/// A manifest with any content is read or refused, and never overwritten.
 #[test]
 fn a_manifest_is_read_or_refused() {
     let log = Log::new();
@@ -477,7 +477,7 @@ fn a_manifest_is_read_or_refused() {
     check_files(&log.path());
 }
 
-/// The most memory that a process had, in KiB.
+/// Peak memory of a process, in KiB.
 fn peak_kib(child: &Child) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
@@ -485,11 +485,11 @@ fn peak_kib(child: &Child) -> u64 {
     words.unwrap().parse().unwrap()
 }
 
-/// A line of any length is passed over without being held, and the ones around it are kept.
+/// A line of any length is skipped without holding it in memory, and the lines around it are kept.
 #[test]
 fn a_line_longer_than_memory_is_passed_over() {
     const LEAST_MB: usize = 80;
-    // Room for lines that are read, and the program itself.
+    // Memory for lines read ahead, and for the program itself.
     const PEAK_KIB_MAX: u64 = 320 << 10;
     let mb = LEAST_MB.max(count("DECKLOG_HOSTILE_MB", 0) as usize * 10);
     for (start, end) in [
@@ -536,7 +536,7 @@ fn a_line_longer_than_memory_is_passed_over() {
     }
 }
 
-/// A line that can be read and holds more than a line of the log may is refused, at the byte.
+/// A readable line above the limit of a log line is refused, at the exact byte.
 #[test]
 fn a_record_is_refused_past_the_limit_and_kept_at_it() {
     let dir = tempfile::tempdir().unwrap();

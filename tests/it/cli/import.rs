@@ -89,7 +89,7 @@ fn what_cannot_be_read_makes_no_store() {
     assert!(!log.path().exists());
 }
 
-/// A store that is there, and keeps what it has for a time.
+/// An existing store with a retention period.
 fn keeping_for_a_time() -> Log {
     let log = Log::new();
     log.ok(&["config", "set", "retention.inbox", "forever"]);
@@ -141,7 +141,7 @@ fn an_import_that_would_expire_is_refused_until_it_is_told_what_to_do() {
     let both = log.run(&["import", samples, "--keep", "--expire"]);
     assert_eq!(code(&both), USAGE);
 
-    // By the day after, it is gone; the reports count it once, whatever came back.
+    // A later retention removes them. The reports count them once, whatever was imported again.
     log.ok(&["import", samples, "--expire"]);
     log.ok(&["import", samples]);
     let usage = || log.json(&["stats", "usage", "--since", "2025-01-01"]);
@@ -220,7 +220,7 @@ fn pipes_and_devices_are_refused_and_standard_input_is_read() {
         out(&output)
     );
 
-    // As of 'zcat old.jsonl.gz | decklog import /dev/stdin'.
+    // Like 'zcat old.jsonl.gz | decklog import /dev/stdin'.
     let session = std::fs::read(samples().join("claude-code-session.jsonl")).unwrap();
     let output = log.run_with(&["import", "-", "--json"], &session);
     assert_eq!(code(&output), OK, "{}", err(&output));
@@ -235,10 +235,10 @@ fn pipes_and_devices_are_refused_and_standard_input_is_read() {
     let named = ["import", "/dev/stdin", "--format", "claude-code", "--json"];
     let output = log.run_with(&named, &session);
     assert_eq!(objects(&out(&output)).pop().unwrap()["lines"], 26);
-    // A pipe that never has a line ends, and its bytes are not all held.
+    // A pipe without any line end is rejected, without holding all of its bytes.
     let endless = vec![b'x'; 80 << 20];
     let mut child = spawn(&mut log.command(&["import", "/dev/stdin"]));
-    // It may stop reading before all is written.
+    // It may stop reading before everything is written.
     let _ = child.stdin.take().unwrap().write_all(&endless);
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), USAGE);

@@ -1,4 +1,4 @@
-//! The commands of proposals, tasks, chats and thoughts, and what all kinds share.
+//! The commands of proposals, tasks, chats and thoughts, and behaviour shared by all kinds.
 
 use super::*;
 
@@ -213,7 +213,7 @@ fn every_list_goes_on_where_its_limit_cut_it() {
     let log = Log::new();
     let mut lines = Vec::new();
     for n in 1..=300 {
-        // Many of one moment, and clocks that go back.
+        // Many records with equal times, and clocks that go back.
         let at = 1_000_000 - n / 7 * 10;
         lines.push(event(None, "a.b", at));
         lines.push(format!(

@@ -50,7 +50,7 @@ fn a_list_goes_on_where_its_limit_cut_it() {
 fn calls_are_found_and_merged_with_their_outcomes() {
     let log = Log::imported();
     let failed = log.json(&["calls", "--status", "failed"]);
-    // One of Claude Code, and two commands of Codex with the exit code 1.
+    // One of Claude Code, and two Codex commands with exit code 1.
     assert_eq!(failed.len(), 3);
     let is_it = |call: &&Value| call["call_id"] == "toolu_01GLEN5BsyXUTQaQV2fdQ9ea";
     let call = failed.iter().find(is_it).unwrap();
@@ -85,7 +85,7 @@ fn calls_are_found_and_merged_with_their_outcomes() {
     let parent = call["parent_id"].as_str().unwrap();
     assert_eq!(log.json(&["calls", "--parent", parent]).len(), 1);
 
-    // Before its outcome came, it was a request.
+    // Before its outcome, it was a request.
     let then = (call["started_at"].as_i64().unwrap() + 1).to_string();
     let before = log.json(&["calls", "--as-of", &then, "--status", "requested"]);
     assert_eq!(before.len(), 1);

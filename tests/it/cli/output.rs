@@ -1,8 +1,8 @@
-//! What is printed is safe to show, and may go unread.
+//! Output is safe to display, and may be closed early.
 
 use super::*;
 
-/// What a hostile tool may put into its output.
+/// Hostile characters in a tool's output.
 const EVIL: &str = "red \u{1b}[31m \u{9b}2J \u{202e}turned \u{7} \u{7f} \u{200b} \u{e0041}\r\nnext";
 
 #[test]
@@ -43,7 +43,7 @@ fn no_escape_from_content_comes_through() {
         let evil = |c: char| c.is_control() && c != '\n' || "\u{202e}\u{200b}\u{e0041}".contains(c);
         assert!(!text.contains(evil), "{text:?}");
     }
-    // Where a program reads, the text is what it was.
+    // For programs, the text is unchanged.
     assert_eq!(log.json(&["turns"])[0]["content"], EVIL);
 }
 
@@ -75,7 +75,7 @@ fn no_escape_comes_through_in_records_of_any_kind() {
         thought("t", "x").replace("plan", "\\u009b\\u001b[31m"),
         event(None, "\\u001b[31m\\u202e.x", 1000),
     ];
-    // The braces inside the text are not replaced: it has none.
+    // Braces in the text are not replaced; it contains none.
     let output = log.run_with(&["record"], lines.join("\n").as_bytes());
     assert_eq!(
         out(&output),

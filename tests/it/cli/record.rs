@@ -1,4 +1,4 @@
-//! `decklog record`: what comes on standard input is kept, and answered.
+//! `decklog record`: lines from standard input are recorded and answered.
 
 use super::*;
 
@@ -65,7 +65,7 @@ fn a_program_that_waits_for_its_ack_gets_it() {
         writeln!(input, "{}", turn(n, 1000, "hello")).unwrap();
         let ack: Value = serde_json::from_str(&next_ack()).unwrap();
         assert_eq!((&ack["line"], &ack["seq"]), (&n.into(), &n.into()));
-        // What is acknowledged is there, for others too.
+        // Acknowledged records are visible to other processes.
         assert_eq!(log.json(&["turns"]).len() as u32, n);
     }
     drop(input);
@@ -103,7 +103,7 @@ fn another_process_with_the_lock_has_its_own_exit_code() {
         told.starts_with("decklog: lines 1 to 1 are not acknowledged: "),
         "{told}"
     );
-    // Who only reads needs no lock.
+    // Reading needs no lock.
     assert_eq!(log.json(&["turns"]).len(), 1);
 }
 
@@ -195,7 +195,7 @@ fn what_the_log_gives_is_told_in_the_ack() {
         event(Some(1), "a.c", 1000),
         r#"{"kind":"inbox","update_id":70,"created_at":1}"#.to_owned(),
         r#"{"kind":"history","chat_id":7,"role":"user","created_at":1,"text":""}"#.to_owned(),
-        // Known by its update_id.
+        // Identified by its update_id.
         r#"{"kind":"inbox","update_id":70,"created_at":1}"#.to_owned(),
     ];
     let output = log.run_with(&["record", "--ack"], lines.join("\n").as_bytes());
@@ -238,7 +238,7 @@ fn the_lines_of_the_help_are_records() {
     assert_eq!((err(&output), out(&output)), (String::new(), expected));
 }
 
-/// A time in seconds is before 1980 in milliseconds; it is taken, and the answer says so.
+/// A time in seconds reads as a time before 1980 in milliseconds. It is accepted with a warning.
 #[test]
 fn a_time_in_seconds_is_told_of() {
     let log = Log::keeping_all();

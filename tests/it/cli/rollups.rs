@@ -1,4 +1,4 @@
-//! `decklog rollups`: what messages add up to, by day.
+//! `decklog rollups`: totals of messages by day.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! What is given to `decklog record` is what the commands print with `--json`, field by field,
-//! whatever the fields hold.
+//! Records given to `decklog record` are printed by the commands with `--json`, field by field,
+//! whatever the fields contain.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, json};
 use super::given::*;
 use super::*;
 
-/// Records lines of a kind, which must all be taken.
+/// Records lines of a kind, all of which must be accepted.
 fn record(log: &Log, kind: &str, lines: &[Map<String, Value>]) {
     let input: String = lines
         .iter()
@@ -54,7 +54,7 @@ fn proposals() {
         record(&log, "code_edit_proposals", &given);
         let mut expected: Vec<Value> = given.iter().cloned().map(Value::from).collect();
         for (n, proposal) in expected.iter_mut().enumerate() {
-            // Each goes a step further than the one before it.
+            // Each goes one step further than the one before it.
             let (id, at) = (&given[n]["request_id"], json!(n));
             let mut steps = vec![
                 json!({"request_id": id, "op": "approved", "decided_at": at}),
@@ -119,7 +119,7 @@ fn conversations() {
             "total_latency_ms": 0, "models_used": [], "configs_used": []});
         let expected = given.into_iter().map(|mut conversation| {
             conversation.extend(stats.as_object().unwrap().clone());
-            // The model of the document has these, with a value or null.
+            // The document's model always has these, with a value or null.
             for name in ["workspace", "project", "user_id", "session_id"] {
                 conversation.entry(name).or_insert(Value::Null);
             }
@@ -173,7 +173,7 @@ fn messages() {
                     message.insert(part.to_owned(), (tokens / 2).into());
                 }
             }
-            // Some take the next place, and some say their own.
+            // Some use the next sequence, and some set their own.
             if n % 3 == 2 {
                 message.insert("sequence".to_owned(), json!(n + 1));
             }
@@ -189,7 +189,7 @@ fn messages() {
                 if message["role"] == "user" {
                     asked = task_type;
                 } else if (message["role"] == "assistant" || is_error) && task_type.is_none() {
-                    // It has the task type of the request before it.
+                    // It has the task type of its request.
                     message.extend(asked.clone().map(|asked| ("task_type".to_owned(), asked)));
                 }
                 message.into()
@@ -220,7 +220,7 @@ fn events() {
     each_case(records(fields), |log, mut given| {
         let mut expected = Vec::new();
         for (n, event) in given.iter_mut().enumerate() {
-            // Under one of those before it, or under none.
+            // Under an earlier one, or under none.
             if n % 4 != 0 {
                 event.insert("parent_id".to_owned(), json!(n / 2 + 1));
             }
@@ -251,7 +251,7 @@ fn tasks() {
         let mut expected = Vec::new();
         for (n, task) in given.iter_mut().enumerate() {
             let error = task.remove("error");
-            // A message of a chat has both.
+            // A chat message has both.
             if task.contains_key("chat_id") {
                 task.entry("text").or_insert("hi".into());
                 task.entry("message_date").or_insert(5.into());
@@ -429,7 +429,7 @@ fn rollups() {
     });
 }
 
-/// Some of what a rollup adds up.
+/// Some of the totals in a rollup.
 fn others(n: usize, rollup: &Map<String, Value>) -> Value {
     let half = |field: &str| rollup[field].as_u64().unwrap() / 2;
     let latencies = half("latency_count");

@@ -1,4 +1,4 @@
-//! `decklog schema`: what the records of each kind are made of.
+//! `decklog schema`: the fields of each kind's records.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::erase::each_file;
 use crate::layout::write_example;
 use crate::support::still;
 
-/// Whether a value of a line is of the type that the schema names.
+/// Whether a value in a line has the type in the schema.
 fn is_of(value: &Value, type_name: &str) -> bool {
     match type_name {
         "uuid" | "text" | "rfc3339" | "day" => value.is_string(),
@@ -21,7 +21,7 @@ fn is_of(value: &Value, type_name: &str) -> bool {
     }
 }
 
-/// Every line of a store's segments, with its kind's stem.
+/// Every line of a store's segments, with the file stem of its kind.
 fn lines(path: &Path) -> Vec<(String, serde_json::Map<String, Value>)> {
     let mut found = Vec::new();
     each_file(path, &mut |file, bytes| {

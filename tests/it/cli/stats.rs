@@ -140,7 +140,7 @@ MONTH       TASK                  REQUESTS   SHARE
 2025-12-01  -                            1  33.3 %
 total                                    3  100.0 %
 ";
-    // Widths are those of the widest.
+    // Columns are as wide as their widest value.
     let found = text(&["tasks", "--bucket", "month"]);
     let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(squeezed(&found), squeezed(expected));

@@ -1,8 +1,8 @@
-//! `decklog token`: what opens the HTTP service is shown once, and taken away by its id.
+//! `decklog token`: a token for the HTTP service is shown once, and revoked by its id.
 
 use super::*;
 
-/// The words on standard error, without what is said of the settings.
+/// Standard error without the warnings about settings.
 fn said(output: &Output) -> String {
     assert_eq!(code(output), OK, "{}", err(output));
     err(output)
@@ -21,7 +21,7 @@ fn a_token_is_shown_once_listed_and_revoked() {
         "90",
     ]);
     let told = said(&added);
-    // It can be put into a variable as it stands.
+    // It can be assigned to a shell variable as it is.
     let token = out(&added);
     let token = token.strip_suffix('\n').unwrap();
     assert!(
@@ -47,7 +47,7 @@ fn a_token_is_shown_once_listed_and_revoked() {
     let text = log.ok(&["token", "list"]);
     assert!(text.starts_with(id) && text.contains("gateway"), "{text}");
     assert!(text.contains(", made 20"), "{text}");
-    // A name tells tokens apart.
+    // Names of tokens are unique.
     let twice = log.run(&["token", "add", "gateway", "--role", "admin"]);
     assert_ne!(code(&twice), OK);
     assert!(
@@ -109,7 +109,7 @@ fn a_browser_gets_an_address() {
         "{url}"
     );
     assert_eq!(made["role"], "read-only");
-    // It could not be used by the settings as they are.
+    // The current settings would not allow its use.
     let told = said(&login);
     assert!(
         told.contains("privacy.allowed_roles admin,developer,read-only"),
@@ -183,12 +183,12 @@ fn a_damaged_file_is_told_and_left_as_it_is() {
         std::fs::read(log.file("access.json")).unwrap(),
         b"{\"entries\":["
     );
-    // What was recorded is not touched by it.
+    // Recorded data is not affected.
     log.record(&[turn(1, 1000, "hello")]);
     log.ok(&["verify"]);
 }
 
-/// Escapes in a name do not reach the terminal.
+/// Escape sequences in a name do not reach the terminal.
 #[test]
 fn a_name_is_shown_harmless() {
     let log = Log::new();

@@ -1,4 +1,4 @@
-//! `decklog retain`, `compact` and `erase`: what goes, what is said of it, and what stays.
+//! `decklog retain`, `compact` and `erase`: what is removed, what is reported, and what is kept.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use super::super::erase::holding;
 
 const WORD: &str = "the pear tree";
 
-/// A log of what is long past its time, and of today.
+/// A log with expired and current records.
 fn log() -> Log {
     let log = Log::keeping_all();
     let now = decklog::Timestamp::now().at();
@@ -68,7 +68,7 @@ fn retain_tells_what_goes_and_removes_it() {
     assert_eq!(log.ok(&["retain"]), "nothing removed\n");
     assert_eq!(holding(&log.path(), WORD), Vec::<PathBuf>::new());
     assert_eq!(log.column(&["turns"], "content"), ["new"]);
-    // What its messages added up to is kept.
+    // The totals of its messages are kept.
     assert_eq!(log.column(&["rollups"], "messages"), [2]);
     assert!(clean(&log).contains("removed, as removals.jsonl says: 6 lines by retention"));
     let removals = objects(&fs::read_to_string(log.file("removals.jsonl")).unwrap());
@@ -83,7 +83,7 @@ fn retain_tells_what_goes_and_removes_it() {
     );
 }
 
-/// Bug: without `decklog.json` some commands said that there is no store, and the others worked.
+/// Bug: without `decklog.json`, some commands reported that there is no store, and others worked.
 #[test]
 fn a_store_that_lost_its_manifest_is_a_store_to_every_command_and_keeps_everything() {
     let talk = id(1);
@@ -123,7 +123,7 @@ fn a_store_that_lost_its_manifest_is_a_store_to_every_command_and_keeps_everythi
     for args in writers {
         lose_if_there(&log);
         let output = log.run(args);
-        // The request that is to be erased is none of the log's.
+        // The log does not contain the request to erase.
         let expected = if args[0] == "erase" { FINDINGS } else { OK };
         assert_eq!(code(&output), expected, "{args:?}: {}", err(&output));
         let told = err(&output);
@@ -131,7 +131,7 @@ fn a_store_that_lost_its_manifest_is_a_store_to_every_command_and_keeps_everythi
             told.contains("made anew") && told.contains("nothing is removed"),
             "{args:?}: {told}"
         );
-        // Once.
+        // Reported only once.
         let output = log.run(args);
         assert!(!err(&output).contains("made anew"), "{args:?}");
         assert_eq!(log.ok(&["retain"]), "nothing removed\n");
@@ -141,7 +141,7 @@ fn a_store_that_lost_its_manifest_is_a_store_to_every_command_and_keeps_everythi
             "{args:?}"
         );
     }
-    // Until a person says again for how long.
+    // Until a user sets a retention period again.
     lose_if_there(&log);
     let output = log.run(&["config", "set", "retention.messages", "90"]);
     assert_eq!(code(&output), OK, "{}", err(&output));
@@ -174,7 +174,7 @@ fn a_cap_that_cannot_be_kept_is_told() {
             "{args:?}"
         );
     }
-    // What is forever, and of today.
+    // Records that are kept forever, and today's records.
     assert_eq!(log.column(&["messages", &id(1)], "content"), [WORD, "two"]);
     assert_eq!(log.column(&["turns"], "content").len(), 2);
 }
@@ -216,7 +216,7 @@ fn erase_leaves_no_trace_but_that_it_took_place() {
     let would = log.ok(&["erase", "--conversation", &key, "--dry-run"]);
     assert!(would.contains("3 lines would go"), "{would}");
     assert_eq!(files(&log), before);
-    // Also what a repair put aside, and what a program that died left.
+    // Also the quarantine of a repair, and the leftovers of a killed program.
     fs::create_dir_all(log.file("quarantine")).unwrap();
     let day = log.file("2025-12-27");
     let held = fs::read(day.join("messages.0001.jsonl")).unwrap();
@@ -304,11 +304,11 @@ fn a_proof_outlasts_what_it_is_of() {
         "{told}"
     );
     assert_eq!(code(&log.run(&["prove", "messages", &id(101)])), FINDINGS);
-    // The seals before are still in the chain.
+    // Earlier seals are still in the chain.
     log.ok(&["verify", "--deep", "--head", &at("head")]);
 }
 
-/// Bug: they were read for as long as there was memory.
+/// Bug: such files were read until memory ran out.
 #[cfg(unix)]
 #[test]
 fn what_is_longer_than_any_proof_or_head_is_refused() {
@@ -322,7 +322,7 @@ fn what_is_longer_than_any_proof_or_head_is_refused() {
         &["check-proof", proof, "--seal", "/dev/zero"],
         &["verify", "--head", "/dev/zero"],
     ] {
-        // Without a limit, it ends for want of memory.
+        // Without a limit, it would run out of memory.
         let mut command = Command::new("sh");
         command.args(["-c", "ulimit -v 1000000; exec \"$0\" \"$@\""]);
         command.arg(env!("CARGO_BIN_EXE_decklog")).args(args);
@@ -337,7 +337,7 @@ fn what_is_longer_than_any_proof_or_head_is_refused() {
     }
 }
 
-/// Between its rounds, something is recorded again.
+/// Records are added again between the rounds of the erasure.
 #[test]
 fn an_erasure_that_gives_up_says_so_by_its_exit_code_and_soon() {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -355,7 +355,7 @@ fn an_erasure_that_gives_up_says_so_by_its_exit_code_and_soon() {
             let conversation =
                 decklog::Conversation::new(id.parse().unwrap(), decklog::Client::Api);
             while !is_over.load(Ordering::Relaxed) {
-                // It is refused for a moment while it is being erased.
+                // It is refused for a moment during the erasure.
                 let _ = store.record(conversation.clone());
                 let message = decklog::ConversationMessage::new(
                     conversation.id,
@@ -381,11 +381,11 @@ fn an_erasure_that_gives_up_says_so_by_its_exit_code_and_soon() {
         err(&output)
     );
     assert!(took < Duration::from_secs(30), "{took:?}");
-    // Once that has ended, it is done.
+    // After that has ended, the erasure completes.
     assert_eq!(code(&log.run(&["erase", "--conversation", id])), OK);
 }
 
-/// The arguments of a call may stand in the text of the message that asked for it.
+/// The arguments of a call may also be in the text of the message that requested it.
 #[test]
 fn erasing_a_request_says_that_messages_stay() {
     let log = Log::new();
@@ -411,7 +411,7 @@ fn erasing_a_request_says_that_messages_stay() {
     );
 }
 
-/// Bug: nothing was said of a key that is copied with the store.
+/// Bug: no warning was given about a key that is copied with the store.
 #[test]
 fn a_key_inside_the_store_is_warned_of() {
     let log = Log::new();

@@ -18,7 +18,7 @@ use crate::http::Service;
 
 const ID: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 
-/// Waits for what comes after an answer.
+/// Waits for an asynchronous effect.
 #[track_caller]
 fn until(is_so: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
@@ -28,7 +28,7 @@ fn until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// A conversation of this id, in a workspace.
+/// Creates a conversation with this id in a workspace.
 fn begin(faces: &Faces, id: &str, workspace: &str) {
     let body = json!({"id": id, "client": "vscode", "workspace": workspace});
     faces.http.post("/conversations", &body).expect(201);
@@ -52,7 +52,7 @@ fn create_conversation_as_it_is_written() {
     assert!(answer["created_at"].is_string());
 }
 
-/// What an answer cost is recorded, shown and described wherever its tokens are.
+/// The cost of an answer is recorded, shown and described wherever its tokens are.
 #[test]
 fn what_an_answer_cost_is_known_on_every_face() {
     let mut faces = Faces::new();
@@ -86,7 +86,7 @@ fn what_an_answer_cost_is_known_on_every_face() {
         shown.contains("0.0125 usd") && shown.contains("2.0 usd"),
         "{shown}"
     );
-    // What cannot be is refused, and what may be is described.
+    // Invalid costs are refused, and the valid range is described.
     let refused = json!({ "role": "assistant", "content": "c", "cost_usd": -0.01 });
     let refused = faces.http.post(&path, &refused);
     refused.expect_problem(422, "invalid_input", Some("/cost_usd"));
@@ -235,7 +235,7 @@ fn dashboard_metrics_have_the_fields_and_types_of_the_document() {
 #[test]
 fn what_the_models_of_the_document_say_can_be_posted() {
     let faces = Faces::new();
-    // As pydantic writes it: no offset, nulls, and derived fields.
+    // As pydantic serializes it: no offset, nulls, and derived fields.
     let conversation = json!({
         "id": ID, "created_at": "2026-11-20T10:30:00.123456", "updated_at": "2026-11-20T10:31:00",
         "client": "vscode", "workspace": "/w", "project": null, "user_id": null,
@@ -293,7 +293,7 @@ fn what_was_read_can_be_posted_back() {
     let whole = faces.http.get(&format!("/conversations/{ID}")).expect(200);
     let listed = faces.http.get("/conversations").expect(200)["conversations"][0].take();
     let messages = faces.http.get(&path).expect(200)["items"].take();
-    // Into the log that has it, nothing is added.
+    // In the same log, nothing is added.
     for body in [&whole, &listed] {
         faces.http.post("/conversations", body).expect(200);
     }
@@ -303,7 +303,7 @@ fn what_was_read_can_be_posted_back() {
         faces.http.get(&format!("/conversations/{ID}")).expect(200),
         whole
     );
-    // Into another log, all of it is.
+    // In another log, everything is added.
     let other = Service::start();
     other.client().post("/conversations", &whole).expect(201);
     let copied = other
@@ -380,7 +380,7 @@ fn inference_metadata_alone_fills_a_message() {
             assert_eq!(stored[name], value, "{name}");
         }
     }
-    // What the message says itself stands.
+    // Values in the message itself take precedence.
     let mut own = message;
     own["model_used"] = json!("phi-4");
     let added = faces.http.post(&path, &own).expect(201);
@@ -409,7 +409,7 @@ fn a_first_message_of_an_unknown_conversation() {
         let path = format!("/conversations/{id}/messages{query}");
         let status = if query.contains("none") { 202 } else { 201 };
         faces.http.post(&path, &message).expect(status);
-        // Once it is there, it stays as it is.
+        // An existing conversation is not changed.
         let again = path.replace("vscode", "web");
         faces.http.post(&again, &message).expect(status);
         let count = || {
@@ -599,7 +599,7 @@ fn messages_of_all_conversations_are_found_by_what_they_say() {
         );
     }
     assert_eq!(http("&error=false&role=system"), "");
-    // Page by page, also where most are passed over.
+    // Page by page, also if most messages are filtered out.
     let first = faces.http.get("/messages?error=true&limit=2").expect(200);
     assert_eq!(texts(&first["items"]), ["fail 1", "fail 2"], "by default");
     let first = faces
@@ -618,7 +618,7 @@ fn messages_of_all_conversations_are_found_by_what_they_say() {
         (texts(&rest["items"]), rest.get("next")),
         (vec!["fail 1"], None)
     );
-    // The same of one conversation.
+    // The same within one conversation.
     let two = Uuid::from_u128(2);
     let of = faces
         .http
@@ -677,7 +677,7 @@ fn search_finds_over_http_what_the_command_finds() {
 fn an_error_is_a_failed_request_whatever_its_role() {
     let faces = Faces::new();
     begin(&faces, ID, "w");
-    // As the document's capture_request, capture_response and capture_error write them.
+    // As written by the document's capture_request, capture_response and capture_error.
     let messages = json!([
         {"role": "user", "source": "user", "content": "one", "task_type": "code"},
         {"role": "assistant", "source": "model", "content": "1", "model_used": "phi-4"},
@@ -705,7 +705,7 @@ fn an_error_is_a_failed_request_whatever_its_role() {
     );
 }
 
-/// The document's `content=f"Error: {str(error)}"` must not hide what is redacted in `error`.
+/// Secrets in the document's `content=f"Error: {str(error)}"` are redacted as in `error`.
 #[test]
 fn a_secret_at_the_beginning_of_an_error_is_redacted() {
     let faces = Faces::new();
@@ -785,7 +785,7 @@ fn an_answer_has_the_task_type_of_the_request_before_it() {
         (requests("code"), requests("explain")),
         (json!(3), json!(1))
     );
-    // In one batch, and after the log was opened anew.
+    // In one batch, and after reopening the log.
     let id = Uuid::from_u128(2);
     let conversation = Conversation::new(id, Client::Api);
     let request = ConversationMessage::new(id, Role::User, "why?").task_type("debug");
@@ -947,7 +947,7 @@ fn json_scalars_come_back_as_they_were_given() {
             found.contains(&format!(r#""arguments_json":{value}"#)),
             "{value}: {found}"
         );
-        // What stands in the file is read back by another handle.
+        // Another handle reads back the file's contents.
         let again = decklog::Store::open(faces.store().path()).unwrap();
         let (_, outcome) = again.get_tool_call(request, &call).unwrap().unwrap();
         let text = outcome.unwrap().outcome_json.unwrap();
@@ -1053,7 +1053,7 @@ fn the_role_developer_is_system_and_content_may_be_blocks() {
         .expect_problem(422, "invalid_input", Some("/content"));
 }
 
-/// The eight reports of the document, each of the same five messages.
+/// The document's eight reports, all computed from the same five messages.
 #[test]
 fn each_report_says_what_the_query_of_the_document_would() {
     let mut faces = Faces::new();
@@ -1098,7 +1098,7 @@ fn each_report_says_what_the_query_of_the_document_would() {
         }
         over_http["rows"].as_array().unwrap().clone()
     };
-    // By name, the members that count.
+    // The values of the given members, by name.
     let told = |rows: &[Value], name: &str, members: &[&str]| -> Vec<(String, Vec<f64>)> {
         let number = |row: &Value, at: &str| row.pointer(at).and_then(Value::as_f64).unwrap_or(0.0);
         let mut told: Vec<(String, Vec<f64>)> = rows
@@ -1184,7 +1184,7 @@ fn each_report_says_what_the_query_of_the_document_would() {
     );
 }
 
-/// Capture that does not wait may come in another order than what it captures.
+/// Asynchronously captured messages may arrive in another order than they occurred.
 #[test]
 fn messages_that_come_late_stand_where_their_sequence_says() {
     let faces = Faces::new();
@@ -1205,7 +1205,8 @@ fn messages_that_come_late_stand_where_their_sequence_says() {
         add(message);
     }
     assert_eq!(stands(), (json!("active"), Value::Null));
-    // Of an error before the last answer nothing is left; one after it stands, and goes.
+    // An error before the last answer has no effect; one after it sets the status, which the next
+    // answer clears.
     add(error(4));
     assert_eq!(stands(), (json!("active"), Value::Null));
     add(error(9));
@@ -1230,7 +1231,7 @@ fn messages_that_come_late_stand_where_their_sequence_says() {
         [2, 4, 6, 8, 9, 10].map(of),
         ["code", "code", "code", "explain", "explain", "explain"]
     );
-    // A store that is opened anew reads the same.
+    // A reopened store reads the same.
     let again = decklog::Store::open(faces.store().path()).unwrap();
     let (conversation, _) = again
         .get_conversation(ID.parse().unwrap())
@@ -1240,7 +1241,7 @@ fn messages_that_come_late_stand_where_their_sequence_says() {
     assert_eq!(conversation.last_error, None);
 }
 
-/// The model of the document has fields that may be null, and none that may be missing.
+/// The document's model has nullable fields, but no optional ones.
 #[test]
 fn a_conversation_has_every_field_of_the_model_on_every_face() {
     let mut faces = Faces::new();
@@ -1273,7 +1274,7 @@ fn a_conversation_has_every_field_of_the_model_on_every_face() {
             assert!(one[name].is_string(), "{name} of {one}");
         }
     }
-    // What was read is recorded in another log, without what its messages add up to.
+    // The response is recorded in another log, without the totals of messages.
     let other = Faces::new();
     let mut line = shown;
     line["kind"] = json!("conversations");
@@ -1305,7 +1306,7 @@ fn metadata_that_fills_nothing_is_kept_and_warned_about() {
     let record = Record::from_json(&line.to_string()).unwrap();
     let ack = faces.store().record(record).unwrap();
     assert_eq!(ack.warning, Some(Warning::UnreadMetadata));
-    // What a provider says beside it is no reason for a warning.
+    // Additional fields from a provider cause no warning.
     for metadata in [
         json!({ "config": "D3", "handoff_steps": 2, "seed": 7 }),
         json!({ "usage": { "prompt_tokens": "12" } }),

@@ -42,7 +42,7 @@ fn an_event_takes_timestamp_on_every_face() {
     for event in listed {
         assert_eq!(event["created_at"], DAY_1);
     }
-    // One name for it at a time.
+    // Only one of the two names may be used.
     let mut both = event(json!(DAY_1));
     both["created_at"] = DAY_1.into();
     let refused = faces.http.post("/events", &both);
@@ -60,7 +60,7 @@ fn an_event_takes_timestamp_on_every_face() {
     both["kind"] = "events".into();
     let error = Record::from_json(&both.to_string()).unwrap_err();
     assert_eq!(error.field(), Some("timestamp"));
-    // What is taken is described.
+    // The accepted alias is described.
     let described = faces.http.get("/openapi.json").expect(200);
     let schemas = &described["components"]["schemas"];
     let of_status = &schemas["NewProposal"]["properties"]["status"];
@@ -73,7 +73,7 @@ fn an_event_takes_timestamp_on_every_face() {
         of_status,
         of_tool,
     ] {
-        // Where it stands beside or within a choice.
+        // Next to a choice or within it.
         let said = of_field.to_string();
         assert!(said.contains("Alias of"), "{said}");
     }
@@ -114,7 +114,7 @@ fn an_inbox_row_has_the_columns_of_the_table() {
         "update_id",
         "updated_at",
     ];
-    // Telegram's dates are in seconds, and are kept as they are.
+    // Telegram's dates are in seconds, and are stored unchanged.
     let task = json!({
         "update_id": 7, "chat_id": -42, "text": "deploy", "message_date": 1_766_832_000,
     });
@@ -163,7 +163,7 @@ fn an_inbox_row_has_the_columns_of_the_table() {
     let page = faces.store().inbox().list(&TaskQuery::default()).unwrap();
     let read: InboxTask = serde_json::from_value(failed).unwrap();
     assert_eq!(page.items[0], read);
-    // Tasks without a chat have a payload, and may have both.
+    // Tasks without a chat have a payload, and may have both fields.
     let other = json!({ "update_id": 11, "payload": { "job": 1 } });
     let other = faces.http.post("/inbox", &other).expect(201);
     assert_eq!(other["payload"], json!({ "job": 1 }));
@@ -171,7 +171,7 @@ fn an_inbox_row_has_the_columns_of_the_table() {
     assert_eq!(read.status, TaskStatus::Failed);
 }
 
-/// `text` and `message_date` are NOT NULL, and so they are for each message of a chat.
+/// `text` and `message_date` are NOT NULL, so every chat message must have them.
 #[test]
 fn a_task_of_a_chat_has_a_text_and_a_date_on_every_face() {
     let faces = Faces::new();
@@ -307,7 +307,7 @@ fn a_worker_that_exited_runs_no_more() {
     let spawned = |pid: i64| json!({ "pid": pid });
     log(supervisor, "worker.spawned", spawned(10));
     let crashed = log(supervisor, "process.started", worker(10));
-    // As the document has it, without a pid.
+    // As in the document, without a pid.
     let exit = json!({ "exit_code": "1", "uptime_seconds": 1 });
     log(supervisor, "worker.exited", exit);
     let one = log(supervisor, "process.started", worker(11));
@@ -317,7 +317,7 @@ fn a_worker_that_exited_runs_no_more() {
         "worker.exited",
         json!({ "exit_code": 0, "pid": 12 }),
     );
-    // Or told under the worker itself.
+    // Or recorded under the worker itself.
     let three = log(supervisor, "process.started", worker(13));
     log(three, "worker.exited", json!({ "exit_code": 0, "pid": 13 }));
     let root = supervisor.unwrap();
@@ -334,12 +334,12 @@ fn a_worker_that_exited_runs_no_more() {
     assert_eq!(ended(three), (json!("completed"), json!(1_000)));
     assert_eq!(ended(one), (json!("running"), Value::Null));
     assert_eq!(ended(supervisor), (json!("running"), Value::Null));
-    // Also where the worker is asked for alone.
+    // Also if only the worker's tree is requested.
     let alone = faces.tool("event_tree", json!({ "id": crashed }));
     assert_eq!(alone["nodes"][0]["status"], "failed");
 }
 
-/// The statuses and durations of the starts of a tree by id, as every face tells them.
+/// The statuses and durations of the start events in a tree by id, the same on every face.
 fn outcomes(faces: &mut Faces, root: i64) -> Vec<(i64, Value, Value)> {
     let tree = faces.http.get(&format!("/events/{root}/tree")).expect(200);
     let over_mcp = faces.tool("event_tree", json!({ "id": root }));
@@ -355,8 +355,8 @@ fn outcomes(faces: &mut Faces, root: i64) -> Vec<(i64, Value, Value)> {
     spans.map(outcome).collect()
 }
 
-/// Logs events over HTTP, a second after each other: the place of each one's parent in the list,
-/// from 1, its type and its payload. Their ids are their places.
+/// Logs events over HTTP, one second apart. Each has the position of its parent in the list, from
+/// 1, its type and its payload. Their ids equal their positions.
 fn log_all(faces: &Faces, events: &[(i64, &str, Value)]) {
     for (nth, (parent, event_type, payload)) in (1_i64..).zip(events) {
         let event = json!({
@@ -380,9 +380,9 @@ fn parallel_calls_and_agents_have_their_own_outcomes() {
         (2, "tool_call.failed", tool("rm")),
         (2, "tool_call.completed", tool("ls")),
         (2, "tool_call.started", tool("cat")),
-        // Of a call that was not logged: it is none of cat's.
+        // The end of a call that was not logged. It does not belong to cat's call.
         (2, "tool_call.failed", tool("rm")),
-        // Agents that this one started.
+        // Agents started by this one.
         (1, "agent.started", task(2)),
         (1, "agent.started", task(3)),
         (1, "agent.failed", task(3)),
@@ -419,11 +419,11 @@ fn nothing_runs_under_a_run_that_ended() {
         (4, "tool_call.started", json!({ "tool_name": "ls" })),
         (3, "turn.completed", none()),
         (3, "turn.started", none()),
-        // Under what it ends, as the document has it.
+        // Under the event that it ends, as in the document.
         (3, "agent.failed", json!({ "task_id": 1, "error": "late" })),
         (2, "agent.started", json!({ "task_id": 2 })),
         (9, "turn.started", none()),
-        // Beside what it ends.
+        // A sibling of the event that it ends.
         (1, "worker.exited", json!({ "exit_code": 0, "pid": 2 })),
     ];
     log_all(&faces, &events);
@@ -440,7 +440,7 @@ fn nothing_runs_under_a_run_that_ended() {
         completed(10, 1),
     ];
     assert_eq!(outcomes(&mut faces, 1), expected);
-    // Parts of the tree say the same, though what ends them is not in them.
+    // Subtrees show the same, though they do not contain the events that end them.
     for (root, part) in [(5, 4..5), (7, 5..6), (9, 6..8), (10, 7..8)] {
         assert_eq!(outcomes(&mut faces, root), expected[part]);
     }
@@ -462,12 +462,12 @@ fn a_claim_needs_no_body() {
     assert_eq!(odd.status, 422);
 }
 
-/// Every type of the document, with its payload and under its parent, as the document draws it.
+/// Every event type of the document, with its payload and parent, as the document draws it.
 #[test]
 fn events_of_every_type_make_the_trees_that_are_drawn() {
     let mut faces = Faces::new();
     let mut ids: Vec<i64> = Vec::new();
-    // The place of each one's parent in this list.
+    // The position of each event's parent in this list.
     let drawn: [(&str, Option<usize>, Value); 17] = [
         (
             "process.started",
@@ -570,7 +570,7 @@ fn events_of_every_type_make_the_trees_that_are_drawn() {
         let tree = faces.tool("event_tree", json!({ "id": ids[root] }));
         assert_eq!(tree["nodes"].as_array().unwrap().len(), below);
     }
-    // The types are constants of the library, which has them all.
+    // The library has a constant for each type.
     for (event_type, ..) in &drawn {
         assert!(
             decklog::event_type::ALL.contains(event_type),
@@ -600,7 +600,7 @@ fn the_tokens_of_completed_turns_are_reported_by_model() {
     log(tokens("a", 100, 10), 0);
     log(tokens("a", 200, 20), 1);
     log(tokens("b", 7, 3), 1);
-    // What is not a number of tokens counts as none.
+    // Values that are not token counts are ignored.
     log(
         json!({ "model_name": "b", "input_tokens": "many", "output_tokens": -4 }),
         1,
@@ -617,7 +617,7 @@ fn the_tokens_of_completed_turns_are_reported_by_model() {
     let all = "/analytics/usage?bucket=all&group=model";
     let report = faces.http.get(all).expect(200);
     assert_eq!(report["turns"], expected);
-    // Messages may say the same: their sums do not have these.
+    // Messages may report the same tokens, so their totals do not include these.
     assert_eq!(report["total"]["tokens_in"], 0);
     let usage = ["stats", "usage", "--bucket", "all", "--group", "model"];
     assert_eq!(faces.cli(&usage)[0]["turns"], expected);
@@ -629,7 +629,7 @@ fn the_tokens_of_completed_turns_are_reported_by_model() {
         text.contains("turn.completed") && text.contains("300"),
         "{text}"
     );
-    // By day, of one day, and without the models.
+    // By day, for one day, and without models.
     let by_day = faces.http.get("/analytics/usage?group=model").expect(200);
     assert_eq!(by_day["turns"].as_array().unwrap().len(), 3);
     let day = decklog::record::Day::of(DAY_1 + 86_400_000).unwrap();
@@ -646,7 +646,7 @@ fn the_tokens_of_completed_turns_are_reported_by_model() {
         serde_json::to_value(&together.turns).unwrap(),
         json!([{ "turns": 4, "tokens_in": 307, "tokens_out": 33 }])
     );
-    // What comes later is added, and what is lost is not counted any more.
+    // Later events are added, and lost ones are no longer counted.
     log(tokens("b", 1, 1), 2);
     let report = faces.http.get(all).expect(200);
     assert_eq!(report["turns"][1]["tokens_in"], 8);
@@ -659,7 +659,7 @@ fn a_task_is_claimed_by_one_worker_and_ends_once() {
     for update_id in [5, 6, 7] {
         faces.http.post("/inbox", &task(update_id)).expect(201);
     }
-    // Telegram sends an update again until it is acknowledged.
+    // Telegram resends an update until it is acknowledged.
     assert_eq!(faces.http.post("/inbox", &task(5)).status, 200);
     assert_eq!(faces.store().telegram_offset().unwrap(), 8);
     let over_http = faces.http.post("/inbox/claim", &json!({})).expect(200);
@@ -675,7 +675,7 @@ fn a_task_is_claimed_by_one_worker_and_ends_once() {
         assert!(task["locked_at"].is_i64());
     }
     assert_eq!(faces.tool("inbox_claim", json!({}))["task"], Value::Null);
-    // Each ends by its face, once, and only for who holds it.
+    // Each task is ended through its face, once, and only by its holder.
     let held = json!({ "attempt": 1 });
     let stolen = faces.http.post("/inbox/1/done", &json!({ "attempt": 2 }));
     assert_eq!(stolen.status, 409);
@@ -720,7 +720,7 @@ fn the_error_of_the_latest_failure_stays_with_a_task() {
     let task = faces.store().inbox().get(1).unwrap().unwrap();
     assert_eq!(task.error.as_deref(), Some("no such host"));
     assert_eq!(faces.cli(&["inbox"])[0]["error"], "no such host");
-    // A list for people does not show a task that is done as a failure.
+    // The text list does not show a completed task as a failure.
     let shown = faces.run(&["inbox"]);
     assert!(
         !String::from_utf8(shown.stdout)

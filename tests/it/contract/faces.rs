@@ -1,4 +1,4 @@
-//! One store, and every face over it.
+//! One store and every interface to it.
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
@@ -9,7 +9,7 @@ use crate::http::Service;
 use crate::http::client::Client as Http;
 use crate::mcp::client::Client as Mcp;
 
-/// One store with every face over it.
+/// One store with every interface to it.
 pub struct Faces {
     service: Service,
     pub http: Http,
@@ -35,7 +35,7 @@ impl Faces {
         command.output().unwrap()
     }
 
-    /// What a command prints as JSON, which must succeed.
+    /// The JSON output of a command, which must succeed.
     #[track_caller]
     pub fn cli(&self, args: &[&str]) -> Vec<Value> {
         let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
@@ -49,7 +49,7 @@ impl Faces {
             .collect()
     }
 
-    /// What a command says that must fail.
+    /// The error message of a command, which must fail.
     #[track_caller]
     pub fn cli_fails(&self, args: &[&str]) -> String {
         let output = self.run(args);
@@ -57,7 +57,7 @@ impl Faces {
         String::from_utf8(output.stderr).unwrap()
     }
 
-    /// Whether a command takes what is given on its standard input, and what it says.
+    /// Whether a command accepts its standard input, and its output.
     pub fn cli_takes(&self, args: &[&str], input: &str) -> (bool, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_decklog"));
         command.args(args).env("DECKLOG_STORE", self.store().path());
@@ -71,7 +71,7 @@ impl Faces {
         (output.status.success(), said)
     }
 
-    /// The data of a tool's answer, which must be good.
+    /// The data of a tool's answer, which must succeed.
     #[track_caller]
     pub fn tool(&mut self, tool: &str, arguments: Value) -> Value {
         let mut answer = self.mcp.call(tool, arguments);

@@ -1,4 +1,4 @@
-//! The history that a new user has: sessions of Claude Code and Codex, as they come in.
+//! The first history of a new user: imported sessions of Claude Code and Codex.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
 }
 
-/// What a command of decklog prints; it succeeds.
+/// The output of a decklog command, which must succeed.
 fn run(store: &Path, args: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_decklog"))
         .env("DECKLOG_STORE", store)
@@ -23,7 +23,7 @@ fn run(store: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A store with the sessions of a file or folder.
+/// A store with the imported sessions of a file or folder.
 fn imported(from: &Path) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().join("log");
@@ -54,7 +54,7 @@ fn the_tokens_of_both_tools_are_told_apart() {
     assert!(table.contains("116,465"), "{table}");
 }
 
-/// A line of a session of Claude Code.
+/// A line of a Claude Code session.
 fn claude(kind: &str, uuid: &str, parent: Option<&str>, message: Value) -> Value {
     json!({"type": kind, "uuid": uuid, "parentUuid": parent, "isSidechain": false,
         "sessionId": SESSION, "cwd": "/home/me/app", "timestamp": "2026-09-20T10:00:00Z",
@@ -72,7 +72,7 @@ fn user(uuid: &str, parent: Option<&str>, content: Value) -> Value {
     )
 }
 
-/// An answer; the blocks of `id` are one API response.
+/// An answer. Blocks with the same `id` belong to one API response.
 fn answer(uuid: &str, parent: &str, id: &str, block: Value) -> Value {
     let content = if block.is_array() {
         block
@@ -89,7 +89,7 @@ fn bash(id: &str) -> Value {
     json!({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": "make"}})
 }
 
-/// A store with the sessions of these files.
+/// A store with the imported sessions of these files.
 fn imported_files(files: &[(&str, &[Value])]) -> (tempfile::TempDir, PathBuf) {
     let sessions = tempfile::tempdir().unwrap();
     for (name, lines) in files {
@@ -99,7 +99,7 @@ fn imported_files(files: &[(&str, &[Value])]) -> (tempfile::TempDir, PathBuf) {
         std::fs::write(path, lines.join("\n") + "\n").unwrap();
     }
     let (dir, store) = imported(sessions.path());
-    // Whatever was imported, a second time it adds nothing.
+    // A second import of the same files adds nothing.
     let again = run(
         &store,
         &["import", sessions.path().to_str().unwrap(), "--json"],
@@ -130,7 +130,7 @@ fn what_files_of_one_session_repeat_is_counted_once() {
         claude("attachment", "x1", Some("a1"), Value::Null),
         user("u2", Some("x1"), json!("and?")),
     ];
-    // A question beside the session: its file repeats the answer under another request.
+    // A side question: its file repeats the answer under another request.
     let mut aside = of_request(answer("b1", "u1", id, said), "req_2");
     aside["isSidechain"] = json!(true);
     aside["agentId"] = json!("aside");
@@ -142,7 +142,7 @@ fn what_files_of_one_session_repeat_is_counted_once() {
         (&usage["tokens_in"], &usage["tokens_out"]),
         (&json!(1), &json!(2))
     );
-    // The session has them, though its name comes after that of the folder.
+    // The tokens belong to the session, though its file name sorts after that of the folder.
     let conversation = &json_lines(&store, &["messages", SESSION])[1];
     assert_eq!(conversation["tokens_out"], 2, "{conversation}");
     let turns = json_lines(&store, &["turns", "--thread", SESSION]);
@@ -211,7 +211,7 @@ fn a_failed_result_is_failed_wherever_it_is_shown() {
     assert!(shown.contains("\n  ! error   tool_error\n"), "{shown}");
     let tree = run(&store, &["tree", SESSION]);
     assert!(tree.contains("Bash  failed"), "{tree}");
-    // What a tool says is no error of the conversation, and of no request.
+    // A tool's error is not an error of the conversation or of a request.
     let conversation = &json_lines(&store, &["conversations"])[0];
     assert_eq!(conversation["status"], "completed");
     let errors = json_lines(&store, &["stats", "errors"]);
@@ -276,7 +276,7 @@ fn a_title_that_a_person_gave_stays() {
     let prompt = user("u1", None, json!("Bake a cake")).to_string();
     std::fs::write(&file, format!("{prompt}\n")).unwrap();
     let (_dir, path) = imported(&file);
-    // A session goes on, and gets another title.
+    // A session continues, and gets another title.
     let titled = |title: &str| json!({"type": "ai-title", "aiTitle": title, "sessionId": SESSION});
     std::fs::write(&file, format!("{prompt}\n{}\n", titled("A cake"))).unwrap();
     run(&path, &["import", file.to_str().unwrap()]);
@@ -378,12 +378,12 @@ fn sub_agents_are_linked_to_the_call_that_started_them() {
         after.iter().all(|(call, started_by)| call == started_by),
         "{after:?}"
     );
-    // What belongs to a session goes with it.
+    // Records that belong to a session are erased with it.
     run(&store, &["erase", "--conversation", SESSION]);
     assert_eq!(json_lines(&store, &["conversations"]), [] as [Value; 0]);
 }
 
-/// A line of a rollout of Codex.
+/// A line of a Codex rollout.
 fn codex(kind: &str, payload: Value) -> Value {
     json!({"timestamp": "2026-09-20T10:00:00.000Z", "type": kind, "payload": payload})
 }
@@ -483,11 +483,11 @@ fn what_codex_says_of_complete_items_is_kept() {
         said("user", "Build it."),
         codex("world_state", json!({"full": true})),
         called("c1"),
-        // Of the model's own call the item says that it failed, and its output does not.
+        // For the model's own call, the item has the failure, but its output does not.
         command("c1", "failed", 2),
         returned("c1", "no rule"),
         record("r1", usage(100, 60, 7)),
-        // The total says the same once more.
+        // The total repeats the same tokens.
         codex(
             "event_msg",
             json!({"type": "token_count",
@@ -524,7 +524,7 @@ fn what_codex_says_of_complete_items_is_kept() {
             "content": [{"type": "input_text", "text": "Judge it."}]}),
         ),
         said("assistant", "Fine."),
-        // Without a total, the last response's tokens are all that is told.
+        // Without a total, only the last response's tokens are known.
         codex(
             "event_msg",
             json!({"type": "token_count", "info": {"last_token_usage": usage(50, 20, 5)}}),
@@ -589,7 +589,7 @@ fn what_codex_says_of_complete_items_is_kept() {
         (&agents[0]["id"], &agents[0]["parent_call_id"]),
         (&json!(AGENT), &json!("c2"))
     );
-    // What ran within a call is erased with its conversation, and stays so.
+    // A call's nested commands are erased with its conversation, and stay erased.
     run(&store, &["erase", "--conversation", THREAD]);
     let sessions = tempfile::tempdir().unwrap();
     let lines: Vec<String> = lines.iter().map(Value::to_string).collect();

@@ -1,4 +1,4 @@
-//! What is asked of decklog, line by line: which test holds it.
+//! The requirements on decklog, line by line, and the tests that cover them.
 //!
 //! | line | test |
 //! |---|---|
@@ -12,13 +12,13 @@
 //! | 000: `kind` of a turn | `observability::a_turn_has_one_of_five_kinds_on_every_face` |
 //! | 000: the lifecycle of a call, its idempotency; `list_tool_calls_by_parent` | `observability::a_call_is_requested_and_done_once_on_every_face`, `the_outcome_of_a_call_is_posted_as_the_document_has_it` |
 //! | 000: `code_edit_proposals` and their lifecycle | `observability::a_proposal_and_its_steps_have_the_names_of_the_files`, `a_proposal_is_posted_as_a_row_of_the_document` |
-//! | 000: Validity: what stood at a time, and what is retracted | `observability::what_stood_at_a_time_is_read_on_every_face`, `what_was_recorded_by_mistake_is_retracted_on_every_face`, `what_was_decided_or_done_is_retracted_too` |
-//! | 001: a conversation is created, a message added, conversations queried as it is written | `conversation_service::create_conversation_as_it_is_written`, `add_message_as_it_is_written`, `query_conversations_by_a_workspace_and_what_is_below_it` |
+//! | 000: Validity: the state at a time, and retraction | `observability::what_stood_at_a_time_is_read_on_every_face`, `what_was_recorded_by_mistake_is_retracted_on_every_face`, `what_was_decided_or_done_is_retracted_too` |
+//! | 001: a conversation is created, a message added, and conversations are queried as in the document | `conversation_service::create_conversation_as_it_is_written`, `add_message_as_it_is_written`, `query_conversations_by_a_workspace_and_what_is_below_it` |
 //! | 001: DashboardMetrics | `conversation_service::dashboard_metrics_have_the_fields_and_types_of_the_document` |
 //! | 001: Conversation, ConversationMessage | `conversation_service::what_the_models_of_the_document_say_can_be_posted`, `what_was_read_can_be_posted_back`, `a_body_without_a_type_is_read_as_json`, `a_conversation_has_every_field_of_the_model_on_every_face` |
-//! | 001: the order of messages is that of `sequence`, however they come | `conversation_service::messages_that_come_late_stand_where_their_sequence_says` |
+//! | 001: messages are ordered by `sequence`, whatever their order of arrival | `conversation_service::messages_that_come_late_stand_where_their_sequence_says` |
 //! | 001: InferenceMetadata | `conversation_service::inference_metadata_alone_fills_a_message`, `metadata_that_fills_nothing_is_kept_and_warned_about` |
-//! | 001: the `conversation_id` is made on the first message | `conversation_service::a_first_message_of_an_unknown_conversation` |
+//! | 001: the `conversation_id` is created with the first message | `conversation_service::a_first_message_of_an_unknown_conversation` |
 //! | 001: capture is asynchronous | `conversation_service::what_a_202_promised_and_the_log_rejected_is_reported`, `rejections_are_bounded` |
 //! | 001: indexes by time and workspace; history, debugging | `conversation_service::messages_of_all_conversations_are_found_by_what_they_say`, `search_finds_over_http_what_the_command_finds` |
 //! | 001: error rate, error capture | `conversation_service::an_error_is_a_failed_request_whatever_its_role`, `a_secret_at_the_beginning_of_an_error_is_redacted` |
@@ -36,19 +36,19 @@
 //! | 002 §4: `telegram_offset`, `current_good_rev`, `worker_instance_seq` | `events_inbox_history::what_is_derived_is_told_on_every_face` |
 //! | 002: `worker.exited` is how a worker's process ends | `events_inbox_history::a_worker_that_exited_runs_no_more` |
 //! | 002: ends pair with starts by `tool_name` and `task_id`, the names in the payloads | `events_inbox_history::parallel_calls_and_agents_have_their_own_outcomes` |
-//! | 002: Agent, Turn, ToolCall: what ended has nothing running under it | `events_inbox_history::nothing_runs_under_a_run_that_ended` |
+//! | 002: Agent, Turn, ToolCall: nothing runs under one that has ended | `events_inbox_history::nothing_runs_under_a_run_that_ended` |
 //! | 002: a worker claims a task and ends it; updates are queued once | `events_inbox_history::a_task_is_claimed_by_one_worker_and_ends_once`, `the_error_of_the_latest_failure_stays_with_a_task`, `a_claim_needs_no_body` |
-//! | 003 §3a, §4a: what a caller gives, what the store mints | `thoughts::behaviour_01_genesis` to `behaviour_14_bad_type` |
+//! | 003 §3a, §4a: fields set by the caller and by the store | `thoughts::behaviour_01_genesis` to `behaviour_14_bad_type` |
 //! | 003 §3b, §5b: `task_id` not empty, `limit` positive, on every face | `thoughts::filters_that_cannot_be_are_rejected_on_every_face` |
 //! | 003 §4b: `getThoughtRecord` | `thoughts::behaviour_15_get_missing` to `behaviour_17_get_across_tasks` |
 //! | 003 §4c: `listThoughtRecords` | `thoughts::behaviour_18_list_empty` to `behaviour_24_list_keeps_chain` |
-//! | 003 §4c, §5b: no limit is all of them, over HTTP and MCP in pages | `thoughts::a_list_without_limit_is_all_in_pages` |
+//! | 003 §4c, §5b: without a limit, all records; over HTTP and MCP in pages | `thoughts::a_list_without_limit_is_all_in_pages` |
 //! | 003 §4d, §5: the tools and their envelopes | `thoughts::behaviour_25_tool_envelope` to `behaviour_30_double_registration` |
 //! | 003 §5a: `details.issues` | `thoughts::issues_name_each_argument_at_fault`, `each_field_at_fault_is_named_over_http` |
 //! | 003 §6: lookup by `prev_hash` | `thoughts::thoughts_are_found_by_the_hash_before_them` |
 //! | 003 §7: one chain a task | `thoughts::behaviour_03_tasks_are_independent`, `behaviour_24_list_keeps_chain` |
 //! | 003 §8: determinism | `thoughts::behaviour_09_pinned_hash` |
-//! | 003 §9b: the same again, and another under its id | `thoughts::the_same_again_is_unchanged_and_another_a_conflict` |
+//! | 003 §9b: repetition, and another record with the same id | `thoughts::the_same_again_is_unchanged_and_another_a_conflict` |
 //! | 003 §11: nothing is changed or deleted | `thoughts::no_face_changes_or_deletes_a_thought` |
 //! | first day: tokens are kept as input, cache write, cache read, output, reasoning | `first_day::the_tokens_of_both_tools_are_told_apart` |
 //! | first day: tokens of repeated lines count once; a turn's parent is the turn before it | `first_day::what_files_of_one_session_repeat_is_counted_once` |

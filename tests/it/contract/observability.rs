@@ -16,7 +16,7 @@ use crate::support::{DAY_1, request, still};
 const REQUEST: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 const PARENT: &str = "67e55044-10b1-426f-9247-bb680e5fe0c9";
 
-/// A request as HTTP and `decklog record` take it.
+/// A request as accepted by HTTP and `decklog record`.
 fn given(call_id: &str) -> Value {
     json!({
         "request_id": REQUEST, "call_id": call_id, "parent_id": PARENT, "vendor": "openai",
@@ -67,12 +67,13 @@ fn the_hash_is_computed_from_the_arguments_on_every_face() {
     }
 }
 
-/// Whatever a record leaves out is filled in alike, and the record is sent again as the same.
+/// Omitted fields get the same defaults everywhere, and sending the record again is the same
+/// record.
 #[test]
 fn what_is_left_out_has_the_same_default_on_every_face() {
     let mut faces = Faces::new();
     let before = Timestamp::now().at();
-    // Turns: an id, a message that it belongs to, a time.
+    // Turns: an id, a message id, a time.
     let turn = json!({ "kind": "user", "content": "over http" });
     let added = faces.http.post("/turns", &turn).expect(201);
     let ids = [
@@ -97,7 +98,7 @@ fn what_is_left_out_has_the_same_default_on_every_face() {
         ids.iter()
             .all(|id| turns.iter().any(|turn| turn.id.to_string() == *id))
     );
-    // Calls: a time and a hash. Outcomes: a time and how long it took.
+    // Calls: a time and a hash. Outcomes: a time and a latency.
     let timeless = |call_id: &str| {
         let mut call = with(call_id, json!({ "arguments_json": { "a": 1 } }));
         call.as_object_mut().unwrap().remove("started_at");
@@ -195,8 +196,8 @@ fn one_of_hash_and_arguments_is_required_and_both_must_agree() {
     assert!(faces.store().last_lines(1).unwrap().is_empty());
 }
 
-/// The hash is of the arguments as they were given. What the log kept of them, read back and
-/// recorded again, here or in another log, is taken.
+/// The hash is that of the original arguments. The stored form, read back and recorded again here
+/// or in another log, is accepted.
 #[test]
 fn redacted_arguments_keep_the_hash_of_what_was_given() {
     let faces = Faces::new();
@@ -294,7 +295,7 @@ fn calls_are_found_by_request_and_by_call_id_on_every_face() {
     }
 }
 
-/// The trait by any pointer, and its types as JSON, as texts and as pairs.
+/// The trait works through any pointer type, and its types convert to JSON, texts and pairs.
 #[test]
 fn the_trait_is_used_through_pointers_and_its_types_convert() {
     fn calls(store: impl ObservabilityStore, request: &ToolCallReq) -> usize {
@@ -409,7 +410,7 @@ fn a_turn_is_upserted_by_its_id_on_every_face() {
         let (is_taken, said) = faces.cli_takes(&["record"], &as_line(4, content));
         assert!(is_taken, "{said}");
     }
-    // One row each, as it was given last; and what came twice stands once in the files.
+    // One row for each, as last recorded. Repeated records are in the files once.
     let since = faces.store().list_conversation_since(DAY_1, 10).unwrap();
     let mut found: Vec<(u128, &str)> = since
         .iter()
@@ -473,7 +474,8 @@ fn a_call_is_requested_and_done_once_on_every_face() {
     };
     let arguments = json!({ "arguments_json": { "a": 1 } });
 
-    // Over HTTP: requested again, done, done again, and neither done nor requested anew after that.
+    // Over HTTP: requested again, completed, completed again; after that, neither another outcome
+    // nor another request is accepted.
     let path = format!("/tool-calls/{REQUEST}/http/done");
     let unknown = faces.http.post(&path, &done("completed"));
     unknown.expect_problem(404, "not_found", None);
@@ -503,7 +505,7 @@ fn a_call_is_requested_and_done_once_on_every_face() {
     let other = faces.tool_fails("tool_call_done", outcome("completed"));
     assert_eq!(other["code"], "CONFLICT");
 
-    // As lines, and by the trait.
+    // As lines, and through the trait.
     let store = faces.store();
     let line = |op: &str, members: Value| {
         let line = merged(key("line"), json!({ "kind": "tool_calls", "op": op }));
@@ -544,7 +546,7 @@ fn a_call_is_requested_and_done_once_on_every_face() {
     }
     let other = store.record_tool_call_done(outcome(ToolStatus::Failed));
     assert_eq!(other.unwrap_err().kind(), ErrorKind::Conflict);
-    // A request that says more of a call that is done updates the call, and leaves the outcome.
+    // A request with more data for a completed call updates the call, and keeps its outcome.
     let renamed = ToolCallReq {
         tool_name: "another_tool".into(),
         ..req.clone()
@@ -557,7 +559,7 @@ fn a_call_is_requested_and_done_once_on_every_face() {
     assert_eq!(now.tool_name, "another_tool");
     assert_eq!(done, Some(outcome(ToolStatus::Completed)));
 
-    // Each call is there once, wherever it is looked for.
+    // Each call is there once in every list.
     let listed = faces.http.get(&format!("/tool-calls?request_id={REQUEST}"));
     let listed = listed.expect(200)["items"].as_array().unwrap().len();
     assert_eq!(listed, 3);
@@ -611,14 +613,14 @@ fn the_outcome_of_a_call_is_posted_as_the_document_has_it() {
     }
     faces.http.post(&path, &done).expect(201);
     faces.http.post(&path, &done).expect(200);
-    // The time alone says the same.
+    // The time as a number means the same.
     let by_number = changed("ended_at", json!(DAY_1 + 9));
     faces.http.post(&path, &by_number).expect(200);
     let read = faces.http.get(path.strip_suffix("/done").unwrap());
     assert_eq!(read.expect(200)["ended_at"], DAY_1 + 9);
 }
 
-/// The names of the files are those of every face.
+/// All interfaces use the field names of the files.
 #[test]
 fn a_proposal_and_its_steps_have_the_names_of_the_files() {
     let mut faces = Faces::new();
@@ -671,7 +673,7 @@ fn a_proposal_and_its_steps_have_the_names_of_the_files() {
             })
         );
     }
-    // What the steps of a proposal cannot be is refused by the same names.
+    // Invalid steps of a proposal are refused by the same names.
     faces.http.post("/proposals", &proposal(4)).expect(201);
     let path = format!("/proposals/{}/steps", Uuid::from_u128(4));
     for step in [
@@ -701,7 +703,7 @@ fn a_proposal_is_posted_as_a_row_of_the_document() {
     });
     faces.http.post("/proposals", &row).expect(201);
     faces.http.post("/proposals", &row).expect(200);
-    // What a later step says, is recorded with it.
+    // Data of later steps is recorded in those steps.
     for (name, value) in [
         ("decided_at", json!(DAY_1 + 1)),
         ("applied_at", json!(DAY_1 + 2)),
@@ -758,7 +760,7 @@ fn what_stood_at_a_time_is_read_on_every_face() {
     let path = format!("/proposals/{REQUEST}/steps");
     faces.http.post(&path, &step).expect(201);
 
-    // At each time: the turn's text, the status of the call, and that of the proposal.
+    // At each time: the turn's text, the status of the call, and the status of the proposal.
     let cases = [
         (5, None),
         (15, Some(["first", "requested", "pending"])),
@@ -767,7 +769,7 @@ fn what_stood_at_a_time_is_read_on_every_face() {
     for (at, expected) in cases {
         let at = DAY_1 + at;
         let fields = ["content", "status", "status"];
-        // Read by their keys.
+        // Read by key.
         let paths = [
             format!("/turns/{id}?as_of={at}"),
             format!("/tool-calls/{REQUEST}/c?as_of={at}"),
@@ -885,7 +887,7 @@ fn what_was_recorded_by_mistake_is_retracted_on_every_face() {
     }
     assert_eq!(standing(&faces), [false; 3]);
 
-    // From the command line, by the op of the lines.
+    // On the command line, by the op of the lines.
     record_all(&faces);
     let mut line = turn.clone();
     line["turn_kind"] = line["kind"].take();

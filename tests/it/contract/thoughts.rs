@@ -1,5 +1,4 @@
-//! Requirement 003, thought records: the thirty behaviours of its §10 under their numbers, and the
-//! lines beside them.
+//! Requirement 003, thought records: the thirty behaviours of its §10 by number, and further lines.
 
 use decklog::mcp::Tools;
 use decklog::query::ThoughtQuery;
@@ -58,7 +57,7 @@ fn with(name: &str, value: Value) -> Value {
     given
 }
 
-/// What each issue of a fault is about.
+/// The field of each issue in an error.
 fn issue_fields(error: &Value) -> Vec<String> {
     assert_eq!(error["code"], "INVALID_PARAMS", "{error}");
     let issues = error["details"]["issues"].as_array().unwrap();
@@ -171,7 +170,7 @@ fn behaviour_09_pinned_hash() {
         .with_ids(|| "r1".into())
         .with_clock(|| "2026-04-17T00:00:00Z".parse().unwrap());
     assert_eq!(thoughts.create(plan("t1", "hello")).unwrap().hash, PINNED);
-    // Over HTTP, a client gives both.
+    // Over HTTP, a client sets both.
     let faces = Faces::new();
     let mut given = given("t1", "hello");
     given["id"] = "r1".into();
@@ -323,7 +322,7 @@ fn behaviour_20_list_by_task() {
 #[test]
 fn behaviour_21_list_in_order() {
     let (_dir, store) = open();
-    // The clock runs backwards: the order is that of insertion.
+    // The clock runs backwards: the order is insertion order.
     let made: Vec<_> = (0..3)
         .map(|n| {
             let at: Timestamp = format!("2026-04-1{}T00:00:00Z", 7 - n).parse().unwrap();
@@ -478,7 +477,7 @@ fn issues_name_each_argument_at_fault() {
     let mut found = issue_fields(&error);
     found.sort_unstable();
     assert_eq!(found, ["agent_id", "content", "other", "task_id", "type"]);
-    // With the codes that Zod has.
+    // With Zod's codes.
     let issues = error["details"]["issues"].as_array().unwrap();
     let code_of = |field: &str| {
         let mut found = issues.iter().filter(|issue| issue["path"][0] == field);
@@ -496,7 +495,7 @@ fn issues_name_each_argument_at_fault() {
     );
     let error = faces.tool_fails("thought_record_list", json!({ "task_id": "", "limit": 0 }));
     assert_eq!(issue_fields(&error), ["limit", "task_id"]);
-    // Any tool does so, also of what the log itself rejects.
+    // Every tool does so, also for errors found by the log itself.
     let error = faces.tool_fails("thought_record_list", json!({ "prev_hash": "x" }));
     assert_eq!(issue_fields(&error), ["prev_hash"]);
     let error = faces.tool_fails("turn_record", json!({ "id": "x" }));
@@ -521,13 +520,13 @@ fn each_field_at_fault_is_named_over_http() {
     fault("/thoughts", odd, &all, "/task_id");
     let twice = r#"{"type":"plan","task_id":"t","task_id":"t","agent_id":"a","content":""}"#;
     fault("/thoughts", twice, &["duplicate field"], "/task_id");
-    // Of an array, the first that is at fault, with all that is wrong with it.
+    // For an array, the first invalid element, with all of its errors.
     let events = r#"[{"event_type":"a.b"},{"id":"x","other":1},{}]"#;
     let all = ["[1].event_type: ", "[1].id: ", "[1].other: "];
     fault("/events", events, &all, "/1/event_type");
     let twice = r#"[{"event_type":"a.b","id":1,"id":1}]"#;
     fault("/events", twice, &["duplicate field"], "/0/id");
-    // And of an object within another one.
+    // And for a nested object.
     let nested = r#"{"client":"api","messages":[{"content":""}]}"#;
     let all = ["messages[0].role"];
     fault("/conversations", nested, &all, "/messages/0/role");
@@ -549,7 +548,7 @@ fn filters_that_cannot_be_are_rejected_on_every_face() {
     drop(thoughts);
     let answer = faces.http.get("/thoughts?task_id=");
     answer.expect_problem(400, "bad_request", Some("task_id"));
-    // Over HTTP a list is read in pages, with a limit or without one: each message says so.
+    // Over HTTP a list is paged, with or without a limit. The error messages say so.
     for limit in ["0", "-1", "1001", "1.5", "x"] {
         let answer = faces.http.get(&format!("/thoughts?limit={limit}"));
         answer.expect_problem(400, "bad_request", Some("limit"));
@@ -596,7 +595,7 @@ fn a_list_without_limit_is_all_in_pages() {
     for asked in [
         json!({}),
         json!({ "task_id": "t" }),
-        // More than a page may have is taken, too.
+        // A limit above the page maximum is accepted too.
         json!({ "limit": 5_000 }),
         json!({ "limit": 9_007_199_254_740_991_i64 }),
     ] {
@@ -604,7 +603,7 @@ fn a_list_without_limit_is_all_in_pages() {
         loop {
             let mut data = faces.tool("thought_record_list", asked.clone());
             let page = data["records"].as_array().unwrap();
-            // A page is bounded by its bytes, not by some default.
+            // A page is limited by its bytes, not by a default limit.
             assert!(!page.is_empty() && data.to_string().len() < 48 << 10);
             found.extend(page.clone());
             let next = data["next_cursor"].take();
@@ -703,7 +702,7 @@ fn no_face_changes_or_deletes_a_thought() {
     assert_eq!(list(faces.store(), None, None), [made]);
 }
 
-/// Who queues a thought and sees later that the log rejected it finds it by its id.
+/// A client that queued a thought finds it by its id, to see whether the log rejected it.
 #[test]
 fn a_thought_that_is_queued_has_its_id_in_the_answer() {
     let faces = Faces::new();
@@ -711,7 +710,7 @@ fn a_thought_that_is_queued_has_its_id_in_the_answer() {
     let queued = queued.expect(202);
     assert_eq!(queued["status"], "queued");
     let id = queued["id"].as_str().unwrap();
-    // The next answer comes after what was queued before it.
+    // The next answer comes after earlier queued records.
     faces.http.post("/thoughts", &given("t", "d")).expect(201);
     assert_eq!(list(faces.store(), None, None)[0].id, id);
 }

@@ -1,4 +1,4 @@
-//! What is to be erased stands in segments that are damaged.
+//! Erasure of data in damaged segments.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::super::support::{DAY_1, DAY_1_NAME, DAY_MS, still};
 use super::{conversation, erase, holding, is_gone, is_whole, of_user, record, try_erase};
 
-/// A log of two users on disk, and one of its segments.
+/// A log of two users on disk, and the path of one segment.
 fn log_of_two(dir: &Path, segment: &str) -> (Store, PathBuf) {
     let path = dir.join("log");
     let store = still().open(&path).unwrap();
@@ -25,7 +25,7 @@ fn set_read_only(path: &Path, is_read_only: bool) {
     fs::set_permissions(path, permissions).unwrap();
 }
 
-/// Replaces the bytes of a segment, sealed or not, by other hands.
+/// Replaces the bytes of a segment, sealed or not, as another program would.
 fn change(segment: &Path, changed: impl FnOnce(Vec<u8>) -> Vec<u8>) {
     set_read_only(segment, false);
     let bytes = fs::read(segment).unwrap();
@@ -47,7 +47,7 @@ fn what_leads_to_a_segment_that_cannot_be_rewritten_stays() {
         bytes
     });
     set_read_only(&messages, true);
-    // Also by a handle that has not heard of it.
+    // Also with a handle that does not know of it.
     let open = || still().open(store.path()).unwrap();
     for store in [store.clone(), open(), open()] {
         let e = try_erase(&store, &Erasure::User("ann".into()), false).unwrap_err();
@@ -72,7 +72,7 @@ fn a_damaged_line_takes_no_records_of_others_along() {
     let (store, messages) = log_of_two(dir.path(), "messages.0001.jsonl");
     let path = store.path().to_owned();
     drop(store);
-    // The last of ann's and the first of bob's.
+    // The last line of ann and the first of bob.
     let mut glued_at = 0;
     change(&messages, |bytes| {
         let lines = lines(&bytes);
@@ -99,7 +99,7 @@ fn a_damaged_line_takes_no_records_of_others_along() {
     is_whole(&store, 2_000, "quince");
 }
 
-/// Half a line, of which nothing else is known, glued to a whole one of someone else.
+/// Half a line of unknown origin, joined to a complete line of another user.
 #[test]
 fn what_is_glued_to_others_records_is_found() {
     let dir = tempfile::tempdir().unwrap();
@@ -133,7 +133,7 @@ fn a_line_that_was_split_goes_with_all_its_pieces() {
             let (store, messages) = log_of_two(dir.path(), "messages.0001.jsonl");
             let path = store.path().to_owned();
             drop(store);
-            // In the text of the second message, whose first piece has the ids.
+            // In the text of the second message. Its first fragment contains the ids.
             change(&messages, |bytes| {
                 let text = memchr::memmem::find(&bytes, b"message 1 of pear").unwrap();
                 let mut bytes = bytes;
@@ -151,7 +151,7 @@ fn a_line_that_was_split_goes_with_all_its_pieces() {
             let would_go = try_erase(&store, &what, true).unwrap();
             assert_eq!(try_erase(&store, &what, false).unwrap(), would_go);
             assert_eq!(holding(&path, "pear"), Vec::<PathBuf>::new());
-            // Nor is there what is too short to be known by its text.
+            // Nor fragments that are too short to be recognized by their text.
             let quarantined = fs::read_dir(path.join("quarantine"));
             assert_eq!(quarantined.map_or(0, Iterator::count), 0);
             let bytes = fs::read(&messages).unwrap();

@@ -1,4 +1,4 @@
-//! Who may do what: roles, tokens and browsers.
+//! Authorization: roles, tokens and browsers.
 
 use std::io::{Read, Write};
 use std::process::Command;
@@ -19,7 +19,7 @@ use AccessRole::{Admin, Developer, ReadOnly};
 const EVERYONE: [AccessRole; 3] = [ReadOnly, Developer, Admin];
 
 impl Service {
-    /// One that asks for a token, and takes those of all roles.
+    /// A service that requires a token, and accepts all roles.
     pub(super) fn asking() -> Service {
         let service = Service::start();
         service.ask();
@@ -45,8 +45,7 @@ impl Service {
             .with("Authorization", &format!("Bearer {token}"))
     }
 
-    /// Every method and path that the server describes, with ids in the paths, and those that it
-    /// does not.
+    /// Every method and path in the description, with ids in the paths, and those not described.
     pub(super) fn operations(&self) -> Vec<(String, String)> {
         let described = self.client().get("/openapi.json").expect(200);
         let mut operations = Vec::new();
@@ -85,7 +84,7 @@ impl Service {
     }
 }
 
-/// The status alone: some answers have no end.
+/// Reads only the status, since some answers have no end.
 pub(super) fn status(client: &Client, method: &str, path: &str) -> u16 {
     let mut stream = client.connect();
     let head = client.head(method, path, b"");
@@ -96,7 +95,7 @@ pub(super) fn status(client: &Client, method: &str, path: &str) -> u16 {
     start.strip_prefix("HTTP/1.1 ").unwrap().parse().unwrap()
 }
 
-/// The least role that may do this, as the documentation has it.
+/// The minimum role according to the documentation.
 fn least(method: &str, path: &str) -> Option<AccessRole> {
     match (method, path) {
         (_, "/healthz" | "/readyz" | "/openapi.json" | "/login") => None,
@@ -224,14 +223,14 @@ fn a_token_that_was_revoked_or_expired_is_refused_at_once() {
         .find(|entry| entry["id"] == *info.id)
         .unwrap();
     entry["expires_at"] = json!(info.created_at);
-    // As another program would, in place.
+    // As another program would write it: in place.
     std::fs::write(&path, file.to_string()).unwrap();
     client
         .get("/conversations")
         .expect_problem(401, "unauthorized", None);
 }
 
-/// Bug: a stream that had begun went on for as long as its client liked.
+/// Bug: an open stream continued for as long as its client liked.
 #[test]
 fn a_stream_ends_when_its_token_is_revoked() {
     let service = Service::asking();
@@ -274,7 +273,8 @@ fn where_the_file_is_gone_or_does_not_read_nobody_gets_in() {
         .expect_problem(401, "unauthorized", None);
     std::fs::write(&path, &whole).unwrap();
     client.get("/conversations").expect(200);
-    // Settings that cannot be read ask for a token as those before them did, and then fail.
+    // With unreadable settings, a token is required if the previous settings required one, and the
+    // request then fails.
     let manifest = service.store.path().join("decklog.json");
     let whole = std::fs::read(&manifest).unwrap();
     std::fs::write(&manifest, "{").unwrap();
@@ -320,7 +320,7 @@ fn a_browser_logs_in_once_by_its_address() {
         answer.expect_problem(status, problem, Some("code"));
         assert_eq!(answer.header("set-cookie"), None);
     }
-    // A preview uses nothing up.
+    // A link preview does not use up the code.
     assert_eq!(
         service
             .client()
@@ -353,7 +353,7 @@ fn a_browser_logs_in_once_by_its_address() {
         .post("/conversations", &json!({"client": "web"}))
         .expect(201);
     assert_eq!(browser.delete("/conversations/x").status, 403);
-    // Neither is the other.
+    // Tokens and sessions are not interchangeable.
     let session = cookie.strip_prefix("decklog_session=").unwrap();
     assert_eq!(
         service.with_token(session).get("/conversations").status,
@@ -362,7 +362,7 @@ fn a_browser_logs_in_once_by_its_address() {
     let swapped = format!("decklog_session={}", service.token(Admin));
     let swapped = service.client().with("Cookie", &swapped);
     assert_eq!(swapped.get("/conversations").status, 401);
-    // The bearer counts.
+    // The bearer token takes precedence.
     let wrong = browser.with("Authorization", "Bearer dl_no");
     assert_eq!(wrong.get("/conversations").status, 401);
 
@@ -410,7 +410,7 @@ fn what_other_machines_reach_is_not_served_without_a_token() {
     client
         .get("/conversations")
         .expect_problem(401, "unauthorized", None);
-    // Whoever changes the settings under it opens nothing.
+    // Disabling the requirement while this server runs does not remove it.
     open()
         .change_settings(|it| it.privacy.require_auth = false)
         .unwrap();
@@ -449,7 +449,7 @@ fn until_listening(store: &Store) {
     }
 }
 
-/// The operator's view of tokens: when each was last used, and where to log in.
+/// The operator's view of tokens: the last use of each, and the login address.
 #[test]
 fn a_service_notes_where_it_listens_and_when_tokens_were_used() {
     let dir = tempfile::tempdir().unwrap();
@@ -486,12 +486,12 @@ fn a_service_notes_where_it_listens_and_when_tokens_were_used() {
     };
     assert!(last_used("used").is_some_and(|at| (before..=before + 60_000).contains(&at)));
     assert_eq!(last_used("unused"), None);
-    // One that was killed could not say that it ended.
+    // A killed service could not remove its address.
     let mut service = Process::start(&path, 0);
     until_listening(&store);
     service.kill();
     assert!(login(false).starts_with("http://127.0.0.1:8084/login"));
-    // What is damaged is made anew, and hides no token.
+    // A damaged file is recreated, and affects no token.
     std::fs::write(path.join("cache/service.json"), b"{\"last_used\": 3").unwrap();
     assert_eq!(last_used("used"), None);
     let service = Process::start(&path, 0);

@@ -1,4 +1,4 @@
-//! What no endpoint takes: each one that is described is sent all that clients get wrong.
+//! Invalid requests to every described endpoint, with all typical client errors.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use uuid::Uuid;
 use super::Service;
 use super::client::{Answer, Client};
 
-/// An endpoint, with what it would take.
+/// An endpoint, with a valid body.
 struct Endpoint {
     method: &'static str,
     route: &'static str,
     body: Option<Value>,
 }
 
-/// All of them. The ids in their paths are known to no log.
+/// All endpoints. The ids in their paths exist in no log.
 fn endpoints() -> Vec<Endpoint> {
     let unknown = Uuid::from_u128(0xbad);
     let get = |route| Endpoint {
@@ -141,7 +141,7 @@ fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// Fields that take any JSON.
+/// Fields that accept any JSON.
 const ANY: [&str; 6] = [
     "arguments_json",
     "outcome_json",
@@ -150,9 +150,9 @@ const ANY: [&str; 6] = [
     "tool_args",
     "inference_metadata",
 ];
-/// Numbers that may be below zero.
+/// Numbers that may be negative.
 const SIGNED: [&str; 3] = ["chat_id", "update_id", "parent_id"];
-/// Fields of a few words.
+/// Fields with a fixed set of values.
 const WORDS: [&str; 7] = [
     "client",
     "status",
@@ -162,7 +162,7 @@ const WORDS: [&str; 7] = [
     "type",
     "content_type",
 ];
-/// What no log has, for each parameter of a path.
+/// Unknown values for each path parameter.
 const UNKNOWN: [(&str, &str); 4] = [
     ("{request_id}", "00000000-0000-0000-0000-000000000bad"),
     ("{call_id}", "none"),
@@ -182,7 +182,7 @@ impl Described {
         &self.0["paths"][endpoint.route][method]
     }
 
-    /// A schema itself, where only its name is given.
+    /// Resolves a reference to a schema.
     fn resolved<'a>(&'a self, schema: &'a Value) -> &'a Value {
         match schema["$ref"].as_str() {
             Some(name) => {
@@ -206,7 +206,7 @@ impl Described {
         })
     }
 
-    /// The fields that a body must have, and whether it may be an array of bodies.
+    /// The required fields of a body, and whether it may be an array of bodies.
     fn body(&self, endpoint: &Endpoint) -> (Vec<&str>, bool) {
         let schema = &self.operation(endpoint)["requestBody"]["content"]["application/json"];
         let mut schema = self.resolved(&schema["schema"]);
@@ -223,7 +223,7 @@ impl Described {
         )
     }
 
-    /// What a parameter does not take.
+    /// Invalid values of a parameter.
     fn bad_values(schema: &Value) -> Vec<&'static str> {
         let mut bad = Vec::new();
         let is = |what: &str| schema["type"] == what;
@@ -239,7 +239,7 @@ impl Described {
         } else if schema["format"] == "uuid" || schema["enum"].is_array() || is("object") {
             bad.extend(["nonsense", "%00", ""]);
         } else if schema["pattern"].is_string() {
-            // Almost any short word is the name of a client.
+            // Almost any short word is a valid client name.
             let is_name = schema["pattern"]
                 .as_str()
                 .is_some_and(|it| it.contains("A-Za-z"));
@@ -280,12 +280,12 @@ impl Endpoint {
     }
 }
 
-/// What was not refused as it should be.
+/// Requests that were not refused as expected.
 #[derive(Default)]
 struct Complaints(Vec<String>);
 
 impl Complaints {
-    /// The answer must be a problem that says what is wrong and, if so, where.
+    /// The answer must be a problem with a message and, if applicable, a field.
     fn unless(&mut self, what: &str, answer: &Answer, status: u16, field: Option<&str>) {
         let text = String::from_utf8_lossy(&answer.body);
         let problem: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
@@ -325,7 +325,7 @@ fn every_endpoint_that_is_described_is_tried_here() {
     let tried: BTreeSet<_> = all
         .map(|it| (it.method.to_owned(), it.route.to_owned()))
         .collect();
-    // Those that take or give no JSON have tests of their own.
+    // Endpoints without JSON have separate tests.
     for other in [("POST", "/records"), ("GET", "/stream"), ("GET", "/login")] {
         assert!(
             known.remove(&(other.0.to_owned(), other.1.to_owned())),
@@ -336,7 +336,7 @@ fn every_endpoint_that_is_described_is_tried_here() {
     assert_no_loose_ends(&described.0, &described);
 }
 
-/// Every name that the description uses is in it.
+/// Every name referenced in the description is defined there.
 fn assert_no_loose_ends(part: &Value, described: &Described) {
     match part {
         Value::Object(map) => {
@@ -430,7 +430,7 @@ fn what_a_body_cannot_be_is_refused() {
             ("no UTF-8", b"{\"\xff\": 1}"),
             ("no UTF-8 after it", b"{}\xff"),
         ] {
-            // What it takes may all be left out.
+            // All of its fields are optional.
             if what == "nothing" && endpoint.route == "/inbox/claim" {
                 continue;
             }
@@ -462,7 +462,7 @@ fn what_a_body_cannot_be_is_refused() {
             let answer = check(&format!("no {field}"), without.as_bytes(), 422, Some(&at));
             assert!(answer.text().contains(field), "{}", answer.text());
         }
-        // Several are named at once.
+        // Several missing fields are reported at once.
         if let Some(first) = required.first() {
             let at = format!("/{first}");
             let answer = check("none of the fields", b"{}", 422, Some(&at));
@@ -509,7 +509,7 @@ fn what_a_body_cannot_be_is_refused() {
                 let deep: Value = serde_json::from_str(&deep).unwrap();
                 let mut body = body.clone();
                 body[field] = deep;
-                // What it would belong to is not there either.
+                // Its parent record does not exist either.
                 body.as_object_mut()
                     .unwrap()
                     .retain(|it, _| it != "parent_id" || field != "payload");
@@ -531,7 +531,7 @@ fn what_a_body_cannot_be_is_refused() {
             check("an array", json!([body]).to_string().as_bytes(), 422, None);
         }
         let bytes = body.to_string().into_bytes();
-        // Without a type it is read as JSON.
+        // Without a content type, it is parsed as JSON.
         let untyped = client.send(endpoint.method, &path, b"{");
         complaints.unless(&format!("{name} untyped"), &untyped, 400, None);
         let text = client.with("Content-Type", "text/plain");
@@ -559,7 +559,7 @@ fn what_is_too_long_is_refused() {
     complaints.none();
 }
 
-/// Pages without anything on them are pages, not errors.
+/// Empty pages are not errors.
 #[test]
 fn a_limit_of_none_and_a_page_past_the_end_are_empty() {
     let service = Service::start();
@@ -582,12 +582,12 @@ fn a_limit_of_none_and_a_page_past_the_end_are_empty() {
         "/inbox",
         "/thoughts",
     ] {
-        // A list of thoughts has a positive limit.
+        // A list of thoughts requires a positive limit.
         if route != "/thoughts" {
             let none = client.get(&format!("{route}?limit=0")).expect(200);
             assert_eq!(none, json!({"items": []}), "{route}");
         }
-        // Far after all that is there, and in the order that puts it last.
+        // Far behind all existing records, in the order that puts it last.
         let order = if route == "/thoughts" {
             ""
         } else {

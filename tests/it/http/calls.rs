@@ -27,7 +27,7 @@ fn outcome() -> Value {
 fn a_call_is_requested_ends_and_is_read() {
     let service = Service::start();
     let client = service.client();
-    // Of vendors' ids, some have to be encoded in a path.
+    // Some vendors' ids must be percent-encoded in a path.
     let (call_id, path) = (
         "call/1 é",
         format!("/tool-calls/{REQUEST}/call%2F1%20%C3%A9"),
@@ -53,7 +53,7 @@ fn a_call_is_requested_ends_and_is_read() {
         .get_tool_call(REQUEST, call_id)
         .unwrap()
         .unwrap();
-    // Kept to the byte as the client wrote it, and hashed in canonical form.
+    // Stored byte for byte as sent, and hashed in canonical form.
     let arguments = req.arguments_json.unwrap();
     assert_eq!(
         serde_json::from_str::<Value>(&arguments).unwrap(),

@@ -1,4 +1,4 @@
-//! A client that sends what it is told, byte by byte, also what no library would.
+//! A client that sends exactly the given bytes, including requests that no library would send.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Asks one question a connection.
+/// One request per connection.
 #[derive(Debug, Clone)]
 pub struct Client {
     addr: SocketAddr,
@@ -16,7 +16,7 @@ pub struct Client {
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub status: u16,
-    /// With their names in lower case.
+    /// Header names are in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
@@ -29,7 +29,7 @@ impl Client {
         }
     }
 
-    /// The same client with one more header in each request.
+    /// The same client with an additional header in each request.
     pub fn with(&self, name: &str, value: &str) -> Client {
         let mut client = self.clone();
         client.headers.push((name.to_owned(), value.to_owned()));
@@ -52,19 +52,19 @@ impl Client {
         self.json("PATCH", path, body.to_string().as_bytes())
     }
 
-    /// Sends bytes that are said to be JSON.
+    /// Sends bytes with the JSON content type.
     pub fn json(&self, method: &str, path: &str, body: &[u8]) -> Answer {
         let client = self.with("Content-Type", "application/json");
         client.send(method, path, body)
     }
 
-    /// Sends a request; `Host` and `Content-Length` are as they should be, unless given.
+    /// Sends a request; `Host` and `Content-Length` are correct unless given.
     pub fn send(&self, method: &str, path: &str, body: &[u8]) -> Answer {
         let head = self.head(method, path, body);
         self.raw(&[head.as_bytes(), body].concat())
     }
 
-    /// A request up to its body.
+    /// A request's head, up to the body.
     pub fn head(&self, method: &str, path: &str, body: &[u8]) -> String {
         let given = |name: &str| {
             self.headers
@@ -87,10 +87,10 @@ impl Client {
         lines.join("\r\n") + "\r\n\r\n"
     }
 
-    /// Sends bytes, and reads the answer until the server ends it.
+    /// Sends bytes, and reads until the server closes the connection.
     pub fn raw(&self, bytes: &[u8]) -> Answer {
         let mut stream = self.connect();
-        // One that refuses early reads no more.
+        // A server that refuses early stops reading.
         let _ = stream.write_all(bytes);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -107,7 +107,7 @@ impl Client {
         Ok(stream)
     }
 
-    /// Sends a request to a server that may not be there, or not for long.
+    /// Sends a request to a server that may not run, or stop.
     pub fn try_send(&self, request: &[u8]) -> io::Result<Answer> {
         let mut stream = self.try_connect()?;
         stream.write_all(request)?;
@@ -123,7 +123,7 @@ impl Answer {
         answer.unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(bytes)))
     }
 
-    /// `None` if it breaks off.
+    /// `None` if it is incomplete.
     fn try_read(bytes: &[u8]) -> Option<Answer> {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
         let head = std::str::from_utf8(&bytes[..end]).unwrap();
@@ -139,7 +139,7 @@ impl Answer {
             headers: headers.collect(),
             body: bytes[end + 4..].to_vec(),
         };
-        // One without a body has none; to HEAD, it is told how long it would be.
+        // Without a body there is none. The answer to HEAD has only the length.
         let length = answer.header("content-length").unwrap_or("0");
         let is_whole = answer.body.len() >= length.parse().ok()? || answer.body.is_empty();
         is_whole.then_some(answer)
@@ -159,7 +159,7 @@ impl Answer {
             .unwrap_or_else(|e| panic!("{e}: {:?}", String::from_utf8_lossy(&self.body)))
     }
 
-    /// The body of an answer that must have this status.
+    /// The body of an answer, which must have this status.
     #[track_caller]
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(
@@ -171,7 +171,7 @@ impl Answer {
         self.value()
     }
 
-    /// That it is a problem of this status, which says what and, if so, where.
+    /// Asserts a problem with this status and code and, if given, field.
     #[track_caller]
     pub fn expect_problem(&self, status: u16, code: &str, field: Option<&str>) {
         let problem = self.expect(status);

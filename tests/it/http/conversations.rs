@@ -46,7 +46,7 @@ fn a_gateway_posts_what_it_sees_and_reads_it_back() {
         (&json!(2), &json!(12))
     );
     assert_eq!(whole["messages"][1]["content"], "2");
-    // What an agent beside the server reads is what was posted, to the byte.
+    // An agent that embeds the log reads exactly what was posted.
     let (_, stats) = service.store.get_conversation(id).unwrap().unwrap();
     assert_eq!(stats.models_used, ["small-1"]);
     let page = client

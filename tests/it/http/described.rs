@@ -1,4 +1,4 @@
-//! What `/openapi.json` says is so: what a run of schemathesis once found otherwise.
+//! `/openapi.json` is accurate: regressions for problems that schemathesis found.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -9,7 +9,7 @@ fn described(service: &Service) -> Value {
     service.client().get("/openapi.json").expect(200)
 }
 
-/// Every `$ref` of a description, and every text that describes something.
+/// Collects every `$ref` and every description.
 fn walk<'a>(value: &'a Value, refs: &mut Vec<&'a str>, texts: &mut Vec<&'a str>) {
     match value {
         Value::Object(members) => {
@@ -36,7 +36,8 @@ fn every_reference_leads_somewhere_and_no_text_is_for_readers_of_rust() {
     }
 }
 
-/// Bug: the schema of `/stream` called an event a string, and that of `/records` a body of lines.
+/// Bug: the schema of `/stream` described an event as a string, and that of `/records` a body as
+/// lines.
 #[test]
 fn streams_and_lines_are_described_by_what_they_hold() {
     let service = Service::start();
@@ -72,7 +73,7 @@ fn a_parameter_is_never_null_and_a_body_that_may_be_left_out_is_not() {
     answer.expect_problem(422, "invalid_input", Some(""));
 }
 
-/// Bug: a number past the bound that the schema states was taken.
+/// Bug: a number above the schema's maximum was accepted.
 #[test]
 fn an_event_id_past_its_bound_is_refused() {
     let service = Service::start();
@@ -84,7 +85,7 @@ fn an_event_id_past_its_bound_is_refused() {
     answer.expect_problem(400, "bad_request", Some("Last-Event-ID"));
 }
 
-/// Bug: fields that are ignored were taken whatever they held.
+/// Bug: ignored fields were accepted with any type.
 #[test]
 fn what_is_ignored_of_a_conversation_has_its_type_all_the_same() {
     let service = Service::start();
@@ -105,8 +106,8 @@ fn what_is_ignored_of_a_conversation_has_its_type_all_the_same() {
     client.post("/conversations", &read).expect(200);
 }
 
-/// Bug: fields that the log would not keep were taken: a call's request with an outcome, a task's
-/// step with a text.
+/// Bug: fields that the log would not store were accepted: a call's request with an outcome, a
+/// task's step with a text.
 #[test]
 fn a_line_with_a_field_of_another_op_is_rejected() {
     let service = Service::start();
@@ -145,7 +146,7 @@ fn a_line_with_a_field_of_another_op_is_rejected() {
     }
 }
 
-/// A parameter that is ignored is a filter that does not filter.
+/// An ignored parameter would be a filter that does not filter.
 #[test]
 fn a_query_parameter_that_there_is_not_is_refused_by_every_operation() {
     let service = Service::start();

@@ -65,7 +65,7 @@ fn an_event_with_an_id_is_logged_once_also_where_its_time_is_left_to_the_server(
     client
         .post("/events", &other)
         .expect_problem(409, "conflict", None);
-    // Who gives a time means it.
+    // A time given by the client is used.
     let mut at = event;
     at["created_at"] = json!(5);
     client

@@ -1,4 +1,5 @@
-//! A server whose store cannot be written any more, as on a full disk, goes on once it can.
+//! A server whose store became unwritable, for instance on a full disk, continues once it can write
+//! again.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -24,7 +25,7 @@ fn a_store_that_failed_is_opened_anew() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let mut command = Command::new("sh");
-    // Files of 100 KiB at the most; what is past that is an error, and does not end the process.
+    // Files may have at most 100 KiB. Longer writes are an error, and do not kill the process.
     command
         .args(["-c", "trap '' XFSZ; ulimit -S -f 200; exec \"$0\" \"$@\""])
         .arg(env!("CARGO_BIN_EXE_decklog"));
@@ -59,7 +60,7 @@ fn a_store_that_failed_is_opened_anew() {
     };
     prlimit(Pid::from_raw(pid), Resource::Fsize, unlimited).unwrap();
     let started = Instant::now();
-    // Also while it is opened, when no one listens.
+    // Also while the store is reopened and no one listens.
     while !post("again").is_ok_and(|answer| answer.status == 201 || answer.status == 200) {
         assert!(
             started.elapsed() < Duration::from_secs(60),
@@ -74,7 +75,7 @@ fn a_store_that_failed_is_opened_anew() {
     assert_eq!(stats.message_count, acknowledged + 1);
 }
 
-/// Bug: its log said that some were lost, and not how many.
+/// Bug: the server's log said that records were lost, but not how many.
 #[test]
 fn the_log_says_how_many_queued_records_were_lost() {
     let dir = tempfile::tempdir().unwrap();
@@ -88,7 +89,7 @@ fn the_log_says_how_many_queued_records_were_lost() {
     let entry = json!({"chat_id": 1, "role": "user", "text": "long ".repeat(30_000)});
     let client = server.client();
     client.post("/history?wait=none", &entry).expect(202);
-    // It opens its store anew, and is then asked to end.
+    // It reopens its store, and is then asked to stop.
     let started = Instant::now();
     let head = client.head("GET", "/healthz", b"");
     while client.try_send(head.as_bytes()).is_ok() {
@@ -113,14 +114,15 @@ fn the_log_says_how_many_queued_records_were_lost() {
     );
 }
 
-/// A disk of 2 MB that only the server sees, and that a test reaches through it.
+/// A disk of 2 MB that only the server sees, and that the test reaches through the server's
+/// process.
 struct SmallDisk {
     server: Process,
     root: PathBuf,
 }
 
 impl SmallDisk {
-    /// `None` where the system does not allow it.
+    /// `None` if the system does not allow it.
     fn start(dir: &Path) -> Option<SmallDisk> {
         let shell = "mount -t tmpfs -o size=2m tmpfs \"$0\" && exec \"$@\"";
         let unshare = || {
@@ -158,7 +160,7 @@ impl SmallDisk {
         std::fs::remove_file(self.root.join("filler")).unwrap();
     }
 
-    /// Posts a message, also while the store is opened again and no one listens.
+    /// Posts a message, also while the store is reopened and no one listens.
     fn post(&self, path: &str, key: &str) -> Answer {
         let body = json!({"role": "user", "content": "long ".repeat(2_000)}).to_string();
         let client = self.server.client().with("Idempotency-Key", key);
@@ -184,7 +186,7 @@ impl SmallDisk {
     }
 }
 
-/// 202 is a promise: it is not given by a server that knows that its store takes nothing.
+/// 202 is a promise: a server that knows that its store cannot write does not give it.
 #[test]
 fn a_full_disk_is_told_as_such_and_nothing_is_promised() {
     let dir = tempfile::tempdir().unwrap();
@@ -208,19 +210,19 @@ fn a_full_disk_is_told_as_such_and_nothing_is_promised() {
         }
     };
     assert_eq!(disk.post(&does_not, "taken").status, 202);
-    // A disk that fills up while a record is still queued loses that record.
+    // If the disk fills up while a record is queued, that record is lost.
     wait_for_messages(1);
     assert_eq!(disk.ready().expect(200)["ready"], true);
     disk.fill();
 
     disk.post(&waits, "refused")
         .expect_problem(507, "disk_full", None);
-    // Through several openings of the store.
+    // Over several reopenings of the store.
     let started = Instant::now();
     let (mut full, mut n) = (0, 0);
     while started.elapsed() < Duration::from_secs(4) {
         n += 1;
-        // What the server gives back when it opens its store again.
+        // Use up the space that the server frees when it reopens its store.
         disk.fill();
         let answer = disk.post(&does_not, &format!("refused-{n}"));
         assert!([503, 507].contains(&answer.status), "{}", answer.text());
@@ -242,7 +244,7 @@ fn a_full_disk_is_told_as_such_and_nothing_is_promised() {
         assert!(started.elapsed() < PATIENCE, "it stays as it is");
         std::thread::sleep(Duration::from_millis(50));
     }
-    // The first is waited for, and shows that the store takes records again.
+    // The first one waits, and shows that the store accepts records again.
     let mut promised = 0;
     for n in 0..10 {
         let answer = disk.post(&does_not, &format!("again-{n}"));
@@ -250,12 +252,12 @@ fn a_full_disk_is_told_as_such_and_nothing_is_promised() {
         promised += u64::from(answer.status == 202);
     }
     assert!(promised >= 8, "{promised}");
-    // What was promised is there once the server has ended, which is when its disk goes.
+    // Promised records are there when the server has ended. Its disk disappears then.
     wait_for_messages(11);
     disk.server.end();
 }
 
-/// Bug: it was ready for up to a second more.
+/// Bug: it was reported as ready for up to a second more.
 #[test]
 fn a_disk_that_has_just_filled_up_is_not_ready() {
     let dir = tempfile::tempdir().unwrap();
@@ -279,7 +281,7 @@ fn a_disk_that_has_just_filled_up_is_not_ready() {
     disk.server.end();
 }
 
-/// Bug: that was an error of the server.
+/// Bug: the answer was an internal server error.
 #[test]
 fn a_store_whose_directory_is_moved_away_is_not_ready() {
     let dir = tempfile::tempdir().unwrap();
@@ -306,7 +308,7 @@ fn a_store_whose_directory_is_moved_away_is_not_ready() {
     server.end();
 }
 
-/// Bug: an option was suggested that the command does not have.
+/// Bug: the error suggested an option that the command does not have.
 #[test]
 fn a_read_only_mount_is_named_as_the_cause() {
     let dir = tempfile::tempdir().unwrap();
@@ -332,7 +334,7 @@ fn a_read_only_mount_is_named_as_the_cause() {
     assert!(!told.contains("open the store read-only"), "{told}");
 }
 
-/// As a mount that is read-only, or a directory of another user.
+/// As on a read-only mount, or in another user's directory.
 #[test]
 fn a_store_that_cannot_be_written_is_not_ready() {
     let spy = Spy::new(Memory::new());

@@ -1,10 +1,10 @@
-//! What docs/http.md shows of the service does what it says.
+//! The examples in docs/http.md work.
 
 use std::process::{Command, Output};
 
 use super::Service;
 
-/// The first block of code in the guide that begins with `fence` and has this text.
+/// The first code block of the guide with this fence and this text.
 fn block(fence: &str, text: &str) -> String {
     let guide = include_str!("../../../docs/http.md");
     let mut blocks = guide
@@ -14,7 +14,7 @@ fn block(fence: &str, text: &str) -> String {
     found.expect("the guide has the block").to_owned()
 }
 
-/// `None` where the program is not there.
+/// `None` if the program is not installed.
 fn run(program: &str, script: &str) -> Option<Output> {
     match Command::new(program).args(["-c", script]).output() {
         Ok(output) => Some(output),
@@ -64,7 +64,7 @@ fn its_curl_runs() {
     let script = lines
         .join("\n")
         .replace("127.0.0.1:8084", &service.addr.to_string());
-    // What fails is told; that a stream is left after some seconds is no failure.
+    // Failures are reported; leaving a stream after some seconds is not a failure.
     let script = script
         .replace("curl -s ", "curl -sf ")
         .replace("curl -sN ", "curl -sfN ");

@@ -29,7 +29,7 @@ fn a_chat_is_appended_to_and_read_from_its_end() {
     let last = client.get(&format!("/history/{chat}?last=40")).expect(200);
     let read = service.store.history(chat, 40).unwrap();
     assert_eq!(last["items"], serde_json::to_value(read).unwrap());
-    // Back to the beginning, page by page.
+    // Back to the start, page by page.
     let (mut seen, mut before) = (Vec::new(), String::new());
     loop {
         let page = client

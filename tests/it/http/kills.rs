@@ -1,6 +1,6 @@
-//! The server is killed with SIGKILL again and again while clients post and listen. What was
-//! acknowledged is there once, what was sent again is not there twice, and who listens hears of
-//! each record once, in order.
+//! The server is killed with SIGKILL repeatedly while clients post and listen. Acknowledged records
+//! are there once, repeated requests create no duplicates, and listeners get each record once, in
+//! order.
 //!
 //! `DECKLOG_HTTP_KILLS` sets the number of kills.
 
@@ -30,13 +30,13 @@ fn post(client: &Client, path: &str, header: &str, body: &str) -> Option<u16> {
     answer.ok().map(|answer| answer.status)
 }
 
-/// Sends it until it is acknowledged; the status of that, and how often it was sent.
+/// Sends a request until it is acknowledged; returns the status, and how often it was sent.
 fn insist(client: &Client, path: &str, header: &str, body: &str) -> (u16, u64) {
     let mut tries = 1;
     loop {
         match post(client, path, header, body) {
             Some(status @ (200 | 201)) => return (status, tries),
-            // Not there, or busy being opened.
+            // Not running, or reopening.
             None | Some(503) => {}
             Some(status) => panic!("{status}: {body}"),
         }
@@ -45,8 +45,8 @@ fn insist(client: &Client, path: &str, header: &str, body: &str) -> (u16, u64) {
     }
 }
 
-/// Posts messages until it is told to end; how many, and how many of them were there already when
-/// they were sent again.
+/// Posts messages until told to stop. Returns the number of messages, and how many of them existed
+/// already when they were sent again.
 fn talk(client: &Client, nth: usize, is_over: &AtomicBool) -> (u64, u64) {
     let id = Uuid::new_v4();
     let begin = json!({"id": id, "client": "api", "created_at": "2025-12-27T08:00:00Z"});
@@ -76,8 +76,8 @@ fn talk(client: &Client, nth: usize, is_over: &AtomicBool) -> (u64, u64) {
     (sent, known)
 }
 
-/// Listens from the start, whatever happens, until it heard of the last record; the numbers that it
-/// heard, and how often it began anew.
+/// Listens from the start, reconnecting as needed, until the last record. Returns the received
+/// numbers, and the number of connections.
 fn listen(client: &Client, last: &std::sync::OnceLock<u64>) -> (Vec<u64>, u64) {
     let (mut heard, mut last_id, mut breaks) = (Vec::new(), 0, 0);
     loop {

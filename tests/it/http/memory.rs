@@ -1,4 +1,4 @@
-//! What requests hold in memory together is bounded, and given back; and so is every answer.
+//! The memory of all requests together is bounded and returned, and so is the size of every answer.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -19,7 +19,7 @@ use super::process::Process;
 
 const MIB: usize = 1 << 20;
 
-/// Waits until a server holds as much memory as is asked for, in MiB.
+/// Waits until the memory of a server, in MiB, meets a condition.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn wait_for_memory(server: &Process, is_so: impl Fn(usize) -> bool) {
     let started = Instant::now();
@@ -48,11 +48,11 @@ fn begins(bytes: usize) -> String {
     )
 }
 
-/// Bug: 150 bodies of 16 MiB that did not end took 2.3 GB, which never came back.
+/// Bug: 150 unfinished bodies of 16 MiB used 2.3 GB, which was never returned.
 #[cfg(target_os = "linux")]
 #[test]
 fn unfinished_bodies_take_what_there_is_for_them_and_no_more() {
-    // 128 MiB for bodies, and what connections and allocators take.
+    // 128 MiB for bodies, plus memory for connections and allocators.
     const RESIDENT_MIB_MAX: usize = 192;
     const BODY: usize = 16 * MIB;
     let dir = tempfile::tempdir().unwrap();
@@ -75,7 +75,7 @@ fn unfinished_bodies_take_what_there_is_for_them_and_no_more() {
     for _ in 0..16 {
         for body in &mut bodies {
             let Some(stream) = body else { continue };
-            // All but the last byte at the end.
+            // The last byte is sent at the end.
             if stream.write_all(&part[1..]).is_ok() {
                 sent += 1;
             } else {
@@ -83,7 +83,7 @@ fn unfinished_bodies_take_what_there_is_for_them_and_no_more() {
                 *body = None;
             }
         }
-        // Others are answered meanwhile.
+        // Others are still served.
         client.get("/healthz").expect(200);
         let begun = client.post("/conversations", &json!({"client": "api"}));
         begun.expect(201);
@@ -103,7 +103,7 @@ fn unfinished_bodies_take_what_there_is_for_them_and_no_more() {
     server.end();
 }
 
-/// Bug: what short bodies took never came back, as the allocator kept it.
+/// Bug: the memory of short bodies was never returned, since the allocator kept it.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
 fn what_short_bodies_took_is_given_back() {
@@ -121,7 +121,7 @@ fn what_short_bodies_took_is_given_back() {
         bodies.push(stream);
     }
     wait_for_memory(&server, |now| now >= before + 60);
-    // What is in use stays.
+    // Memory in use remains.
     std::thread::sleep(Duration::from_secs(5));
     let most = resident_mib(&server);
     drop(bodies);
@@ -133,8 +133,8 @@ fn what_short_bodies_took_is_given_back() {
     server.end();
 }
 
-/// Bug: each arena of the allocator kept a long block at its end for as long as the server ran: 77
-/// MiB after 24 bodies of 15 MB.
+/// Bug: each arena of the allocator kept a long block at its end while the server ran: 77 MiB after
+/// 24 bodies of 15 MB.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
 fn what_long_bodies_took_is_given_back() {
@@ -143,7 +143,7 @@ fn what_long_bodies_took_is_given_back() {
     let client = server.client();
     client.get("/healthz").expect(200);
     let before = resident_mib(&server);
-    // An event, and a line that is blank.
+    // An event, and a blank line.
     let mut body = br#"{"kind":"events","event_type":"a.b"}"#.to_vec();
     body.push(b'\n');
     body.resize(15_000_000, b' ');
@@ -171,8 +171,7 @@ fn what_long_bodies_took_is_given_back() {
     server.end();
 }
 
-/// Who finds no room is told when to come again, also with a body that is small but for what it
-/// expands to.
+/// A request without memory gets a retry time, also if its body is small but expands.
 #[test]
 fn a_body_without_room_is_answered_503() {
     let mut options = Options::default();
@@ -192,7 +191,7 @@ fn a_body_without_room_is_answered_503() {
             stream.write_all(&vec![b' '; MIB - 1]).unwrap();
             held.push(stream);
         }
-        // Until all of both has come.
+        // Until both have arrived completely.
         let wait = waits_ms.next().expect("they do not come");
         std::thread::sleep(std::time::Duration::from_millis(wait));
         let answer = refused.send("POST", "/records", &long);
@@ -216,18 +215,18 @@ fn a_body_without_room_is_answered_503() {
         stream.read_exact(&mut start).unwrap();
         assert_eq!(&start, b"HTTP/1.1 200");
     }
-    // There is room again.
+    // There is memory again.
     let answer = refused.send("POST", "/records", &bomb);
     assert_eq!(answer.status, 200);
 }
 
-/// Bug: clients that asked for long pages and read nothing of them held up all other readers, and
-/// their pages were built before it was known that there was no memory for them.
+/// Bug: clients that requested long pages and did not read them blocked all other readers. Their
+/// pages were built before it was known that there was no memory for them.
 #[cfg(target_os = "linux")]
 #[test]
 fn long_pages_that_no_client_reads_hold_up_no_one() {
     const BUDGET_MIB: usize = 64;
-    // What pages take while they are built, connections and allocators.
+    // Memory for pages while they are built, for connections and for allocators.
     const MORE_MIB: usize = 64;
     const SLOW: usize = 60;
     let dir = tempfile::tempdir().unwrap();
@@ -301,7 +300,7 @@ fn long_pages_that_no_client_reads_hold_up_no_one() {
     server.end();
 }
 
-/// Bug: lists, samples of errors and trees answered with hundreds of MB.
+/// Bug: lists, samples of errors and trees were answered with hundreds of MB.
 #[test]
 fn no_answer_is_longer_than_a_page_and_a_record() {
     let service = Service::start();

@@ -1,4 +1,4 @@
-//! `/metrics` is what a strict reader of `OpenMetrics` reads, and says what happened.
+//! `/metrics` is accepted by a strict `OpenMetrics` parser, and its values are right.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Service;
 use super::sse::Events;
 
-/// What `/metrics` says: values by name and labels, as they stand there.
+/// The contents of `/metrics`: values by name and labels, as written.
 struct Scrape(BTreeMap<String, String>);
 
 impl Scrape {
@@ -68,7 +68,7 @@ impl Scrape {
         scrape
     }
 
-    /// Buckets count up, and the last one holds all.
+    /// Buckets are cumulative, and the last one counts everything.
     fn check_histograms(&self) {
         let mut buckets: BTreeMap<String, Vec<(f64, u64)>> = BTreeMap::new();
         for (series, value) in &self.0 {
@@ -128,7 +128,7 @@ fn what_happened_is_counted() {
             &json!({"role": "user", "content": "ho"}),
         )
         .expect(201);
-    // Past the queue.
+    // More than fits into the queue.
     let body = b"{\"kind\":\"events\",\"event_type\":\"test.said\"}";
     let lines = client.with("Content-Type", "application/x-ndjson");
     assert_eq!(lines.send("POST", "/records", body).status, 200);
@@ -174,7 +174,7 @@ fn what_happened_is_counted() {
     drop(stream);
 }
 
-/// Whoever watches damage hears of it here.
+/// Monitoring of damage uses this metric.
 #[test]
 fn damage_is_counted() {
     let service = Service::start();

@@ -1,4 +1,4 @@
-//! The service over HTTP, asked over real sockets.
+//! The HTTP service, tested over real sockets.
 
 mod access;
 mod bad_input;
@@ -45,12 +45,12 @@ use client::Client;
 
 use crate::support::still;
 
-/// A server in this process, over a store of its own.
+/// A server in this process, with its own store.
 pub struct Service {
     addr: SocketAddr,
     stop: Stop,
     thread: Option<JoinHandle<()>>,
-    /// The store that it serves, by another handle, as an agent beside it has one.
+    /// Another handle on the served store, like an agent that embeds the log.
     pub store: Store,
     _dir: tempfile::TempDir,
 }
@@ -64,7 +64,7 @@ impl Service {
         Service::serving(options, |server| server)
     }
 
-    /// One of a server that is changed before it serves.
+    /// A service whose server is changed before it runs.
     fn serving(options: &Options, change: impl FnOnce(Server) -> Server) -> Service {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
@@ -82,7 +82,7 @@ impl Service {
         }
     }
 
-    /// Has it end, and waits for that.
+    /// Stops the server, and waits for its end.
     fn end(&mut self) {
         self.stop.stop();
         if let Some(thread) = self.thread.take() {

@@ -1,4 +1,4 @@
-//! `decklog serve` as a process of its own.
+//! `decklog serve` as a separate process.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::support::Kid;
 pub struct Process {
     pub kid: Kid,
     pub addr: SocketAddr,
-    /// What it said on its standard error since it serves.
+    /// Standard error since the server started to listen.
     said: JoinHandle<String>,
 }
 
@@ -22,7 +22,7 @@ impl Process {
         Process::start_by(program, store, port)
     }
 
-    /// By a command that runs it, with what follows.
+    /// Starts it with a command to which the arguments are added.
     pub fn start_by(command: Command, store: &Path, port: u16) -> Process {
         Process::start_with(command, store, port, |_| ())
     }
@@ -49,7 +49,7 @@ impl Process {
         }
         let (_, addr) = line.trim().split_once("://").unwrap();
         let addr = addr.parse().unwrap();
-        // So that it never waits for who reads what it says.
+        // So that the server never blocks on its standard error.
         let said = std::thread::spawn(move || {
             let mut text = Vec::new();
             let _ = said.read_to_end(&mut text);
@@ -67,7 +67,8 @@ impl Process {
         self.kid.0.wait().unwrap();
     }
 
-    /// Asks it to end, and waits for it; that it ended well. What it said since it serves.
+    /// Stops it, and waits for a successful end. Returns its standard error since it started to
+    /// listen.
     pub fn end(mut self) -> String {
         self.kid.signal("TERM");
         let status = self.kid.0.wait().unwrap();

@@ -25,7 +25,7 @@ fn an_edit_is_proposed_approved_applied_and_reverted() {
     assert_eq!(client.get(&path).expect(200)["status"], "pending");
     let approved = json!({"status": "approved", "at": 1_766_832_060_000_i64});
     client.post(&steps, &approved).expect(201);
-    // Who was not told that it arrived sends it again, at another time.
+    // A client without an answer sends it again, with another time.
     client
         .post(&steps, &json!({"status": "approved"}))
         .expect(200);

@@ -1,4 +1,4 @@
-//! `POST /records`: lines of any kind, each taken or rejected by itself.
+//! `POST /records`: lines of any kind, each accepted or rejected separately.
 
 use std::io::Write as _;
 
@@ -16,7 +16,7 @@ fn post(client: &Client, path: &str, body: &[u8]) -> Answer {
     client.send("POST", path, body)
 }
 
-/// What became of the lines.
+/// The results of the lines.
 fn results(answer: &Answer) -> Vec<Value> {
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(answer.header("content-type"), Some("application/x-ndjson"));
@@ -93,7 +93,7 @@ fn lines_of_all_kinds_are_taken_one_by_one() {
         .collect();
     lines.insert(1, seqs[1]);
     assert_eq!(seqs, lines);
-    // Sent again, by someone who heard no answer.
+    // Sent again by a client that got no answer.
     let again = post(
         &service.client(),
         "/records?wait=disk",
@@ -138,7 +138,7 @@ fn lines_are_told_apart_however_they_end() {
             .contains("UTF-8")
     );
     assert_eq!(all_lines(&service.store).len(), 3);
-    // Nothing at all is nothing to complain of.
+    // An empty body is not an error.
     for nothing in ["", "\n", "\r\n\r\n"] {
         let answer = post(&service.client(), "/records", nothing.as_bytes());
         assert_eq!((answer.status, answer.body.len()), (200, 0));
@@ -157,7 +157,8 @@ fn bodies_may_be_compressed() {
     let zstd = compress_to_vec(text.as_bytes(), CompressionLevel::Fastest);
     let as_gzip = service.client().with("Content-Encoding", "gzip");
     let as_zstd = service.client().with("Content-Encoding", "zstd");
-    // Bug: of several parts, each compressed by itself, the first was taken and the others lost.
+    // Bug: of several parts, each compressed separately, only the first was read and the others
+    // were lost.
     let (one, other) = text.as_bytes().split_at(text.len() / 2);
     let parts = [gzip(one), gzip(other)].concat();
     let cases = [
@@ -171,13 +172,13 @@ fn bodies_may_be_compressed() {
         assert_eq!(statuses.len(), 5_000);
         assert!(statuses.iter().all(|(_, status)| status == "added"));
         let before = all_lines(&service.store).len();
-        // Cut short: nothing of it is taken.
+        // Truncated: nothing of it is recorded.
         post(client, "/records", &body[..body.len() / 2]).expect_problem(400, "bad_request", None);
         post(client, "/records", b"not compressed").expect_problem(400, "bad_request", None);
         assert_eq!(all_lines(&service.store).len(), before);
     }
     assert_eq!(all_lines(&service.store).len(), 15_000);
-    // A thousand times what it seems, and more.
+    // It expands more than a thousandfold.
     let bomb = vec![b' '; 64 << 20];
     let small = gzip(&bomb);
     assert!(small.len() < 1 << 20);
@@ -203,7 +204,7 @@ fn limits_are_kept() {
     options.body_bytes_max = 40 << 20;
     let service = Service::with(&options);
     let client = service.client();
-    // Longer than a line of the log may be, between others.
+    // Longer than a log line may be, between others.
     let long = json!({"kind": "events", "event_type": "test.said", "payload": {"x": "y".repeat(17 << 20)}});
     let body = [event(1), long.to_string(), event(3)].join("\n");
     let answer = post(&client, "/records", body.as_bytes());
@@ -213,7 +214,7 @@ fn limits_are_kept() {
         .collect();
     assert_eq!(said, ["added", "rejected", "added"]);
     assert_eq!(results(&answer)[1]["problem"]["code"], "invalid_input");
-    // As many lines as there may be, however the last one ends.
+    // The maximum number of lines, whether or not the last one has an LF.
     let many = "\n".repeat(99_999) + &event(4);
     for (body, said) in [(many.clone(), "added"), (many.clone() + "\n", "added")] {
         let answer = post(&client, "/records", body.as_bytes());
@@ -264,7 +265,7 @@ fn what_is_no_lines_is_refused() {
     assert_eq!(all_lines(&service.store).len(), 1);
 }
 
-/// A time in seconds is before 1980 in milliseconds; it is taken, and the answer says so.
+/// A time in seconds reads as a time before 1980 in milliseconds. It is accepted with a warning.
 #[test]
 fn a_time_in_seconds_is_told_of() {
     let service = Service::start();
@@ -305,7 +306,8 @@ fn a_time_in_seconds_is_told_of() {
     assert!(is_told(&answer), "{answer}");
 }
 
-/// An id that is given leaves room for all that the log gives, and for JavaScript.
+/// An id set by a client must leave room for the ids that the log assigns, and be exact in
+/// JavaScript.
 #[test]
 fn an_id_past_the_bound_is_refused() {
     let service = Service::start();

@@ -1,5 +1,5 @@
-//! The server ends in order: what was accepted is in the log, what had begun is answered, and no
-//! client keeps it from ending.
+//! Graceful shutdown: accepted records are in the log, running requests are answered, and no client
+//! can block the shutdown.
 
 use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ fn begin(client: &Client) -> String {
     format!("/conversations/{}/messages", begun["id"].as_str().unwrap())
 }
 
-/// A request with a body of which `rest` bytes are still to come.
+/// A request whose last `rest` bytes of the body are not sent yet.
 fn unfinished(path: &str, body: &str, rest: usize) -> (String, String) {
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
@@ -42,11 +42,11 @@ fn what_was_accepted_is_in_the_log_when_the_server_has_ended() {
         let answer = client.post(&format!("{messages}?wait=none"), &message);
         accepted.push(answer.expect(202)["id"].as_str().unwrap().to_owned());
     }
-    // In the middle of its body when the signal comes.
+    // In the middle of its body when the signal arrives.
     let (first, rest) = unfinished(&messages, r#"{"role": "user", "content": "late"}"#, 9);
     let mut late = client.connect();
     late.write_all(first.as_bytes()).unwrap();
-    // It is being served once another one is answered after it.
+    // It is being served once a later request has been answered.
     client.get("/healthz").expect(200);
     process.kid.signal("TERM");
     while client.try_connect().is_ok() {
@@ -74,7 +74,7 @@ fn no_client_keeps_the_server_from_ending() {
     let client = service.client();
     let messages = begin(&client);
     let mut stalled = Vec::new();
-    // In the middle of a head, of a body; idle; and after a request, before the next.
+    // In the middle of a head, or of a body; idle; and after a request, before the next one.
     let (first, _) = unfinished(&messages, r#"{"role": "user", "content": "never"}"#, 9);
     let idle = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for said in ["GET /healthz HT", &first, "", idle] {

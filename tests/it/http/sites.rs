@@ -1,4 +1,4 @@
-//! Requests that come by way of other sites, or are meant for another server.
+//! Requests from pages of other sites, and requests for another host.
 
 use decklog::http::Options;
 use decklog::privacy::AccessRole::{Admin, Developer};
@@ -8,7 +8,7 @@ use super::Service;
 use super::access::{cookie_of, status};
 use super::client::Answer;
 
-/// With its cookie, which a browser would not send; and if it did.
+/// Without its cookie, as a browser sends them, and with it.
 #[test]
 fn pages_of_other_sites_do_nothing_on_any_route() {
     let service = Service::asking();
@@ -66,7 +66,7 @@ fn pages_of_other_sites_do_nothing_on_any_route() {
         .with("Sec-Fetch-Site", "same-origin");
     page.post("/conversations", &json!({"client": "web"}))
         .expect(201);
-    // Someone follows a link from elsewhere.
+    // A user follows a link from another site.
     let link = browser.with("Sec-Fetch-Site", "cross-site");
     let link = link
         .with("Sec-Fetch-Mode", "navigate")
@@ -200,14 +200,14 @@ fn what_is_allowed_by_name_may_ask() {
         answer.header("access-control-allow-origin"),
         Some("https://app.example")
     );
-    // It reads why not, too.
+    // It can read the error too.
     let answer = page.get("/conversations");
     answer.expect_problem(401, "unauthorized", None);
     assert_eq!(
         answer.header("access-control-allow-origin"),
         Some("https://app.example")
     );
-    // No cookie is taken from it.
+    // It cannot get a cookie.
     let (code, _) = service.store.add_login_code(Admin).unwrap();
     let answer = service
         .client()

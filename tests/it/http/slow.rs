@@ -1,4 +1,4 @@
-//! Clients that take their time, by the thousand: they hold up no one, and are cut off in the end.
+//! Thousands of slow clients: they block no one, and are disconnected in the end.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use super::client::Client;
 const HEALTHZ_MAX: Duration = Duration::from_millis(100);
 const IDLE: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// Both ends of each connection are files of this process.
+/// Both ends of each connection are descriptors of this process.
 #[cfg(unix)]
 fn allow_many_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
@@ -25,7 +25,7 @@ fn allow_many_files() {
 #[cfg(not(unix))]
 fn allow_many_files() {}
 
-/// A conversation whose answer is long; its path.
+/// Creates a conversation with a long answer; returns its path.
 fn long(client: &Client) -> String {
     let begun = client
         .post("/conversations", &json!({"client": "api"}))
@@ -44,7 +44,7 @@ fn open(client: &Client, said: &str) -> TcpStream {
     stream
 }
 
-/// The median and the longest of some requests.
+/// The median and maximum duration of some requests.
 fn healthz(client: &Client) -> (Duration, Duration) {
     let took = || {
         let started = Instant::now();
@@ -60,7 +60,7 @@ fn healthz(client: &Client) -> (Duration, Duration) {
 fn a_thousand_slow_clients_hold_up_no_one() {
     allow_many_files();
     let mut options = Options::default();
-    // They stay for as long as the test takes.
+    // They stay for the whole test.
     options.header_timeout = Duration::from_secs(120);
     options.body_timeout = Duration::from_secs(120);
     options.shutdown_timeout = Duration::from_secs(1);
@@ -85,7 +85,7 @@ fn a_thousand_slow_clients_hold_up_no_one() {
     }
     let mut is_quick = false;
     for _ in 0..5 {
-        // They go on, one byte after the other.
+        // They send one byte after the other.
         for (nth, stream) in slow.iter_mut().enumerate() {
             if is_sending(nth % 50) {
                 stream.write_all(b"x").unwrap();
@@ -103,13 +103,13 @@ fn a_thousand_slow_clients_hold_up_no_one() {
     begun.expect(201);
 }
 
-/// Reads until the server ends the connection; what it said last.
+/// Reads until the server closes the connection; returns the last answer.
 fn end_of(stream: &mut TcpStream) -> String {
     stream
         .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
     let mut said = Vec::new();
-    // It may be reset, with what was not read.
+    // It may be reset, with unread data.
     match stream.read_to_end(&mut said) {
         Err(e)
             if matches!(
@@ -139,7 +139,7 @@ fn who_is_too_slow_is_cut_off() {
         "POST {long}/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{{"
     );
     let mut half = open(&client, &body);
-    // More than what the system takes in its stead.
+    // More than the system's buffers hold.
     let asks = format!("GET {long} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let mut deaf = open(&client, &asks.repeat(4));
     assert_eq!(end_of(&mut silent), "");
@@ -148,7 +148,7 @@ fn who_is_too_slow_is_cut_off() {
     assert!(answered.starts_with("HTTP/1.1 200 "), "{answered}");
     let told = end_of(&mut half);
     assert!(told.starts_with("HTTP/1.1 408 "), "{told}");
-    // All of them are gone but the one that asks.
+    // All of them are gone except the one that makes this request.
     let started = Instant::now();
     while !client
         .get("/metrics")
@@ -171,7 +171,7 @@ fn others_wait_where_there_are_as_many_as_may_be() {
     let client = service.client();
     let slow: Vec<_> = (0..4).map(|_| open(&client, "GET /hea")).collect();
     let started = Instant::now();
-    // It is answered once one of them is cut off.
+    // It is answered once one of them is disconnected.
     client.get("/healthz").expect(200);
     let took = started.elapsed();
     assert!(

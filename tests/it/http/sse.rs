@@ -1,4 +1,4 @@
-//! A client of `/stream`: it reads what comes as the specification of server-sent events has it.
+//! A client of `/stream` that parses server-sent events by their specification.
 
 use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::client::Client;
 
-/// What a stream says.
+/// An item of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
     Event {
@@ -22,9 +22,9 @@ pub struct Events {
     pub status: u16,
     pub head: String,
     from: BufReader<TcpStream>,
-    /// Decoded, and not read yet.
+    /// Decoded text that was not parsed yet.
     text: String,
-    /// The id of the last thing said, which is what one resumes after.
+    /// The last id, from which a client resumes.
     pub last_id: Option<u64>,
 }
 
@@ -60,7 +60,7 @@ impl Events {
         stream.set_read_timeout(Some(timeout)).unwrap();
     }
 
-    /// What comes next; an error once the stream has ended, also of time.
+    /// The next item; an error once the stream has ended or timed out.
     pub fn next(&mut self) -> io::Result<Said> {
         loop {
             if let Some((said, rest)) = self.text.split_once("\n\n") {
@@ -107,7 +107,7 @@ impl Events {
         }
     }
 
-    /// The next event, whatever ids come before it.
+    /// The next event, skipping ids before it.
     pub fn next_event(&mut self) -> io::Result<(String, u64, String)> {
         loop {
             if let Said::Event { kind, id, data } = self.next()? {

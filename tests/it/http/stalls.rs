@@ -1,5 +1,5 @@
-//! The disk stalls: each fdatasync takes half a second, as `strace` has it. Who posts with
-//! `?wait=none` is not held up.
+//! The disk stalls: each fdatasync takes half a second, injected by `strace`. A client that posts
+//! with `?wait=none` is not blocked.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::syscalls::has_strace;
 const STALL: Duration = Duration::from_millis(500);
 const PACE: Duration = Duration::from_millis(2);
 
-/// Lets go of the process that `strace` runs, which else outlives it.
+/// Kills the process under `strace`, which would otherwise outlive it.
 struct Traced(String);
 
 impl Traced {
@@ -60,7 +60,7 @@ fn a_stalled_disk_holds_up_no_inference() {
     let is_over = AtomicBool::new(false);
     let (mut times, stalled) = std::thread::scope(|scope| {
         let (client, path, is_over) = (&client, &path, &is_over);
-        // So that there is always something to sync.
+        // So that there is always data to sync.
         let waits = scope.spawn(move || {
             let mut times = Vec::new();
             while !is_over.load(Ordering::Relaxed) {
@@ -110,8 +110,8 @@ fn a_stalled_disk_holds_up_no_inference() {
         at(99),
         at(100)
     );
-    // The disk is stalled indeed.
+    // The disk did stall.
     assert!(stalled.iter().all(|took| *took >= STALL), "{stalled:?}");
-    // A build that is not optimized, on a machine that does other things: far below the stall.
+    // Far below the stall, even for a debug build on a busy machine.
     assert!(at(99) < STALL / 10, "{:?}", at(99));
 }

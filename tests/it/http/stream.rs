@@ -1,4 +1,5 @@
-//! `/stream`: who listens hears of each record once, in order, also after a break and however slow.
+//! `/stream`: a listener gets each record once, in order, also after a disconnect and however slow
+//! it is.
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -32,7 +33,7 @@ fn mixed(n: u128) -> Vec<Record> {
     ]
 }
 
-/// The lines of a store as a stream tells them.
+/// The lines of a store as a stream sends them.
 fn told(store: &Store) -> Vec<(String, u64, String)> {
     let lines = store.last_lines(usize::MAX).unwrap().into_iter();
     lines
@@ -48,14 +49,14 @@ fn what_is_recorded_is_told_at_once_and_as_it_stands() {
     assert_eq!(events.status, 200);
     assert!(events.head.contains("content-type: text/event-stream"));
     assert!(events.head.contains("cache-control: no-store"));
-    // So that a client that hears nothing resumes from where it began.
+    // So that a client without events resumes from where it started.
     assert_eq!(events.next().unwrap(), Said::Id(1));
     let started = Instant::now();
     event(&service.store, "now");
     let heard = events.next_event().unwrap();
     assert!(started.elapsed() < Duration::from_secs(5));
     assert_eq!(heard, told(&service.store)[1]);
-    // And what is posted.
+    // And a posted record.
     let body = serde_json::json!({"client": "api"});
     service.client().post("/conversations", &body).expect(201);
     let heard = events.next_event().unwrap();
@@ -76,12 +77,12 @@ fn who_resumes_hears_all_of_it_once_in_order() {
             assert_eq!(events.next_event().unwrap(), *line);
         }
     }
-    // The header goes before the parameter, which an `EventSource` keeps as it was.
+    // The header overrides the parameter, which an `EventSource` keeps unchanged.
     let mut events = Events::open(&service.client(), "?last_event_id=3", None);
     assert_eq!(events.next_event().unwrap().1, 4);
     let mut events = Events::open(&service.client(), "?last_event_id=3", Some(9));
     assert_eq!(events.next_event().unwrap().1, 10);
-    // An id that no line has yet is no reason to be left out.
+    // An id beyond the last line still gets new lines.
     let mut events = Events::open(&service.client(), "", Some(i64::MAX as u64));
     assert_eq!(events.next().unwrap(), Said::Id(seqs.len() as u64));
     let seq = event(&service.store, "next");
@@ -117,7 +118,7 @@ fn breaks_lose_nothing_while_others_write() {
                         match events.next() {
                             Ok(Said::Event { id, .. }) => heard.push(id),
                             Ok(Said::Id(_)) => {}
-                            // Nothing more comes.
+                            // No more lines are expected.
                             Err(_) if is_written.load(Ordering::Relaxed) => return heard,
                             Err(e) => panic!("{e}"),
                         }
@@ -172,7 +173,7 @@ fn a_stream_has_what_it_was_asked_for() {
     assert_eq!(heard(&query, 1), ["messages 2"]);
 }
 
-/// Who is told nothing for long still learns how far the log was looked at.
+/// A client without matching events still learns how far the log was read.
 #[test]
 fn what_is_left_out_is_not_looked_at_again() {
     let service = Service::start();
@@ -243,14 +244,14 @@ fn streams_end_with_the_server() {
         .collect();
     let started = Instant::now();
     drop(service);
-    // Less than what other requests are waited for.
+    // Shorter than the timeout for other requests.
     assert!(started.elapsed() < Duration::from_secs(5));
     for events in &mut streams {
         while events.next().is_ok() {}
     }
 }
 
-/// A client that reads nothing is waited for a while, at no cost to others, and then cut off.
+/// A client that does not read is waited for without cost to others, and then disconnected.
 #[test]
 fn who_does_not_listen_holds_up_no_one() {
     let mut options = Options::default();
@@ -267,7 +268,7 @@ fn who_does_not_listen_holds_up_no_one() {
         event(&service.store, &text);
         assert_eq!(events.next_event().unwrap().1, n);
     }
-    // There is a place again.
+    // Its slot is free again.
     let started = Instant::now();
     while Events::open(&client, "", None).status != 200 {
         assert!(started.elapsed() < Duration::from_secs(20));
@@ -306,7 +307,7 @@ fn what_was_erased_is_not_told() {
     }
     let wanted: Vec<u64> = told(store).into_iter().map(|(_, seq, _)| seq).collect();
     assert_eq!(seqs, wanted);
-    // Who was in the middle goes on in order.
+    // A client in the middle continues in order.
     let mut last_seen = 0;
     while last_seen != last {
         let (_, seq, _) = begun.next_event().unwrap();
@@ -315,7 +316,7 @@ fn what_was_erased_is_not_told() {
     }
 }
 
-/// Other hands' changes move the lines; each is told once all the same.
+/// Compaction by another handle moves the lines; each is still sent once.
 #[test]
 fn compaction_in_between_is_not_noticed() {
     let service = Service::start();

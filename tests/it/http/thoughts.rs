@@ -79,7 +79,7 @@ fn a_thought_with_an_id_or_a_key_is_recorded_once() {
     assert_eq!(service.store.thoughts().list(None, None).unwrap().len(), 3);
 }
 
-/// A line that someone rewrote is told, and no path of the server with it.
+/// A rewritten line is reported, without any path of the server.
 #[test]
 fn a_chain_that_was_changed_is_told() {
     let service = Service::start();

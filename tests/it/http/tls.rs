@@ -1,4 +1,4 @@
-//! Encrypted connections, with a certificate that is made for the test.
+//! TLS connections with a certificate created for the test.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -8,7 +8,7 @@ use decklog::http::{Options, Server, Tls};
 use super::Service;
 use crate::support::still;
 
-/// A certificate for localhost and its key; `None` where nothing is there to make one.
+/// A certificate for localhost and its key; `None` if no tool can create one.
 fn certificate(dir: &Path) -> Option<Tls> {
     let tls = Tls {
         certificates: dir.join("cert.pem"),
@@ -56,7 +56,7 @@ fn what_is_said_is_encrypted_where_a_certificate_is_given() {
         told.starts_with("HTTP/1.1 200 ") && told.ends_with(r#"{"status":"ok"}"#),
         "{told}"
     );
-    // Who speaks in the clear gets nothing, and others are served on.
+    // A client without TLS gets nothing, and others are still served.
     let mut stream = service.client().connect();
     std::io::Write::write_all(
         &mut stream,
@@ -66,7 +66,7 @@ fn what_is_said_is_encrypted_where_a_certificate_is_given() {
     let mut answer = Vec::new();
     let _ = std::io::Read::read_to_end(&mut stream, &mut answer);
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
-    // A browser keeps its session to encrypted connections.
+    // A browser sends its session cookie only over TLS.
     let (code, _) = service
         .store
         .add_login_code(decklog::privacy::AccessRole::Developer)
@@ -94,7 +94,7 @@ fn files_that_hold_no_certificate_are_named() {
         (&empty, &sound.key, "empty.pem"),
         (&sound.certificates, &missing, "missing.pem"),
         (&sound.certificates, &empty, "empty.pem"),
-        // Each is what the other should be.
+        // The files are swapped.
         (&sound.key, &sound.certificates, "key.pem"),
     ] {
         let mut options = Options::default();
@@ -139,7 +139,7 @@ fn a_hangup_reloads_the_certificate_and_the_settings() {
     std::fs::copy(&tls.certificates, &first).unwrap();
     assert!(pinned(&first, &[]).status.success());
 
-    // Files that cannot be used change nothing.
+    // Invalid files change nothing.
     std::fs::write(&tls.certificates, "no certificate").unwrap();
     server.kid.signal("HUP");
     std::thread::sleep(Duration::from_millis(500));

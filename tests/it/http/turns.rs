@@ -1,4 +1,4 @@
-//! Turns, as an agent in another language posts them.
+//! Turns posted by an agent in another language.
 
 use decklog::query::TurnQuery;
 use decklog::{ConversationTurn, TurnKind, Validity};
@@ -79,7 +79,7 @@ fn of_an_array_each_is_taken_by_itself() {
     assert_eq!(results[0]["status"], "added");
     assert_eq!(results[1]["status"], "rejected");
     assert_eq!(results[1]["problem"]["code"], "lifecycle");
-    // What cannot be a turn rejects them all.
+    // One invalid turn rejects them all.
     let mut not_a_turn = turn(Uuid::from_u128(4), "a");
     not_a_turn["id"] = json!("x");
     let bad = json!([turn(Uuid::from_u128(3), "a"), not_a_turn]);
@@ -90,7 +90,7 @@ fn of_an_array_each_is_taken_by_itself() {
     assert_eq!(all.items.len(), 1);
 }
 
-/// Bug: the time of a line was taken from any record, and lost where the record has none.
+/// Bug: the time of a line was accepted in any record, and lost where the record does not have it.
 #[test]
 fn a_time_that_only_lines_have_is_refused() {
     let service = Service::start();

@@ -1,4 +1,4 @@
-//! What no library would send: the server lives, and nothing is recorded by halves.
+//! Requests that no library would send: the server survives, and nothing is recorded in part.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -46,7 +46,7 @@ fn a_client_that_goes_in_the_middle_leaves_nothing() {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         assert!(!String::from_utf8_lossy(&answer).starts_with("HTTP/1.1 2"));
-        // And without a word.
+        // Also without sending anything.
         let mut stream = client.connect();
         stream.write_all(said.as_bytes()).unwrap();
         drop(stream);
@@ -66,7 +66,7 @@ fn a_body_may_come_in_chunks() {
     said.extend(MESSAGE.chars().map(chunk));
     said += "0\r\nX-Trailer: z\r\n\r\n";
     client.raw(said.as_bytes()).expect(201);
-    // More than the limit, without saying so first.
+    // More than the limit, without announcing it.
     let mut stream = client.connect();
     stream
         .write_all(head(&path, "Transfer-Encoding: chunked\r\n").as_bytes())
@@ -80,7 +80,7 @@ fn a_body_may_come_in_chunks() {
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     let answer = String::from_utf8_lossy(&answer).into_owned();
-    // It may be lost with the connection, but there is no other.
+    // The answer may be lost with the connection, but no other answer is sent.
     assert!(
         answer.is_empty() || answer.starts_with("HTTP/1.1 413 "),
         "{answer}"
@@ -103,7 +103,7 @@ fn requests_may_follow_one_another_without_waiting() {
     let mut answers = String::new();
     stream.read_to_string(&mut answers).unwrap();
     assert_eq!(answers.matches("HTTP/1.1 201 ").count(), 50);
-    // In their order.
+    // In request order.
     let sequences: Vec<i64> = answers
         .split("\r\n\r\n")
         .skip(1)
@@ -134,7 +134,7 @@ fn who_asks_first_is_told_to_go_on() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
-    // One that would not be read is refused before it is sent.
+    // A body that would not be read is refused before it is sent.
     let other = head(&path, &length).replace("application/json", "text/plain");
     let mut stream = client.connect();
     stream.write_all(other.as_bytes()).unwrap();
@@ -175,7 +175,7 @@ fn absurd_requests_are_refused_and_do_no_harm() {
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
         "GET /healthz HTTP/1.1\r\nHost : localhost\r\n\r\n".to_owned(),
         "GET /healthz HTTP/1.1\r\nHo\u{0}st: localhost\r\n\r\n".to_owned(),
-        // Of which one is where the next request begins.
+        // One of the two lengths is where the next request starts.
         head(&path, "Content-Length: 5\r\nContent-Length: 30\r\n") + MESSAGE,
         head(&path, "Content-Length: 18446744073709551616\r\n") + MESSAGE,
         head(&path, "Content-Length: -1\r\n") + MESSAGE,

@@ -1,5 +1,4 @@
-//! A client of `decklog mcp` that knows JSON-RPC and no more: what it sends and is sent is seen as it
-//! is.
+//! A client of `decklog mcp` that implements only JSON-RPC, so that tests see the raw messages.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -12,9 +11,9 @@ use serde_json::{Value, json};
 
 use crate::support::Kid;
 
-/// An answer takes no longer, on a machine that has much to do.
+/// Timeout for an answer, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The last protocol that begins with `initialize`.
+/// The last protocol that starts with `initialize`.
 pub const LEGACY: &str = "2025-11-25";
 /// The first one that does not.
 pub const MODERN: &str = "2026-07-28";
@@ -22,18 +21,17 @@ pub const MODERN: &str = "2026-07-28";
 pub struct Client {
     pub kid: Kid,
     input: Option<ChildStdin>,
-    /// Every line that the server wrote; each must be JSON.
+    /// Every line from the server. Each must be JSON.
     output: Receiver<Value>,
     next_id: u64,
-    /// What every request carries.
+    /// Metadata for every request.
     meta: Option<Value>,
-    /// Messages that were read while another one was waited for.
+    /// Messages read while waiting for another one.
     unread: VecDeque<Value>,
 }
 
 impl Client {
-    /// A server of this store, with which nothing was said yet. It offers all tools unless told
-    /// otherwise.
+    /// A server of this store, before any message. It offers all tools unless told otherwise.
     pub fn start(store: &Path, args: &[&str]) -> Client {
         let mut command = Command::new(env!("CARGO_BIN_EXE_decklog"));
         command.arg("mcp").arg("--store").arg(store).args(args);
@@ -43,7 +41,7 @@ impl Client {
         Client::of(command)
     }
 
-    /// A server that is started so.
+    /// A server started by this command.
     pub fn of(mut command: Command) -> Client {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut kid = Kid(command.spawn().unwrap());
@@ -70,14 +68,14 @@ impl Client {
         }
     }
 
-    /// One that greeted the server, as protocols up to 2025-11-25 have it.
+    /// An initialized client, for protocols up to 2025-11-25.
     pub fn legacy(store: &Path) -> Client {
         let mut client = Client::start(store, &[]);
         client.greet();
         client
     }
 
-    /// One of the protocol of 2026-07-28, whose requests say themselves who asks.
+    /// A client of protocol 2026-07-28, whose requests identify the client.
     pub fn modern(store: &Path) -> Client {
         let mut client = Client::start(store, &[]);
         client.meta = Some(json!({
@@ -88,7 +86,7 @@ impl Client {
         client
     }
 
-    /// What the server says of itself.
+    /// Initializes the session; returns the server's description.
     pub fn greet(&mut self) -> Value {
         let who = json!({
             "protocolVersion": LEGACY,
@@ -110,7 +108,7 @@ impl Client {
         input.flush().unwrap();
     }
 
-    /// Sends a request without waiting for the answer; gives its id.
+    /// Sends a request without waiting for the answer; returns its id.
     pub fn begin(&mut self, method: &str, mut params: Value) -> u64 {
         self.next_id += 1;
         if let Some(meta) = &self.meta {
@@ -129,7 +127,7 @@ impl Client {
         .unwrap_or_else(|| panic!("no answer to request {id}"))
     }
 
-    /// The result of a request, which must have one.
+    /// The result of a request, which must succeed.
     pub fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.begin(method, params);
         let mut answer = self.answer(id);
@@ -137,7 +135,7 @@ impl Client {
         answer["result"].take()
     }
 
-    /// The error of a request, which must have one.
+    /// The error of a request, which must fail.
     pub fn refused(&mut self, method: &str, params: Value) -> Value {
         let id = self.begin(method, params);
         let mut answer = self.answer(id);
@@ -151,14 +149,14 @@ impl Client {
         self.ask("tools/call", given)["structuredContent"].take()
     }
 
-    /// The next notification of a method, if one comes in time.
+    /// The next notification of a method within this time.
     pub fn notified(&mut self, method: &str, within: Duration) -> Option<Value> {
         self.wait(within, |message| {
             message["method"] == method && message.get("id").is_none()
         })
     }
 
-    /// The first message that is meant, be it read already or not.
+    /// The first matching message, read already or not.
     pub fn wait(&mut self, within: Duration, is_it: impl Fn(&Value) -> bool) -> Option<Value> {
         if let Some(place) = self.unread.iter().position(&is_it) {
             return self.unread.remove(place);
@@ -175,7 +173,8 @@ impl Client {
         }
     }
 
-    /// Ends it by closing its input; it must end well, having said nothing but messages.
+    /// Closes its input. The server must end successfully, and its output must have been messages
+    /// only.
     pub fn end(mut self) {
         self.input = None;
         let until = Instant::now() + PATIENCE;

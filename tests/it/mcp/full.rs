@@ -1,4 +1,5 @@
-//! A server whose log cannot be written any more, as on a full disk, goes on once it can.
+//! A server whose log became unwritable, for instance on a full disk, continues once it can write
+//! again.
 
 use std::process::Command;
 
@@ -13,7 +14,7 @@ fn a_log_that_failed_is_opened_anew() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let mut command = Command::new("sh");
-    // Files of 100 KiB at the most; what is past that is an error, and does not end the process.
+    // Files may have at most 100 KiB. Longer writes are an error, and do not kill the process.
     command
         .args(["-c", "trap '' XFSZ; ulimit -S -f 200; exec \"$0\" \"$@\""])
         .arg(env!("CARGO_BIN_EXE_decklog"))
@@ -36,7 +37,7 @@ fn a_log_that_failed_is_opened_anew() {
     };
     assert_eq!(failed["error"]["code"], "IO", "{failed}");
     assert!(acknowledged > 3, "{acknowledged}");
-    // Still full: every call says so, and reading goes on.
+    // Still full: every call reports it, and reads work.
     assert_eq!(record()["ok"], false);
     let limits = Rlimit {
         current: None,
@@ -44,7 +45,7 @@ fn a_log_that_failed_is_opened_anew() {
     };
     let pid = i32::try_from(client.kid.0.id()).unwrap();
     prlimit(Pid::from_raw(pid), Resource::Fsize, limits).unwrap();
-    // The first call may be the one that finds it failed.
+    // The first call may be the one that finds the log failed.
     let again = (0..3).find(|_| {
         let thought =
             json!({ "type": "plan", "task_id": "t", "agent_id": "a", "content": "again" });
@@ -52,7 +53,7 @@ fn a_log_that_failed_is_opened_anew() {
     });
     assert!(again.is_some());
     let check = client.call("audit_verify_chain", json!({ "task_id": "t" }));
-    // What was written of the record that failed stays where it is, and is told.
+    // The written part of the failed record stays in the file, and is reported.
     assert!(check["data"].get("broken").is_none(), "{check}");
     assert_eq!(check["data"]["records"], acknowledged + 1);
     client.end();

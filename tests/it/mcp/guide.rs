@@ -1,4 +1,4 @@
-//! What docs/mcp.md shows of the MCP server does what it says.
+//! The examples in docs/mcp.md work.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use super::client::Client;
 
 const GUIDE: &str = include_str!("../../../docs/mcp.md");
 
-/// The configuration of a client, as it stands there.
+/// The client configuration in the guide.
 #[test]
 fn its_configuration_starts_a_server() {
     let blocks = GUIDE

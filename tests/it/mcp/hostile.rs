@@ -1,4 +1,4 @@
-//! Clients that send what is none, too much, or leave in the middle.
+//! Clients that send invalid or too many messages, or disconnect in the middle.
 
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -60,7 +60,7 @@ fn garbage_is_passed_over_or_told() {
     }
     client.send_raw(&b"[".repeat(200_000));
     client.send_raw(b"\n");
-    // It greets as if nothing had been.
+    // It can be initialized as if nothing had happened.
     assert_eq!(client.greet()["serverInfo"]["name"], "decklog");
     for bytes in garbage {
         client.send_raw(bytes);
@@ -119,8 +119,8 @@ fn garbage_is_passed_over_or_told() {
     assert_whole(&path);
 }
 
-/// A text that was cut in the middle of a character, as programs write it that know no better: the
-/// client is told, and does not wait for ever.
+/// A text cut in the middle of a character, as careless programs send it: the client gets an error
+/// instead of waiting forever.
 #[test]
 fn a_request_that_does_not_read_is_answered() {
     let dir = tempfile::tempdir().unwrap();
@@ -152,7 +152,7 @@ fn a_request_that_does_not_read_is_answered() {
     assert_whole(&path);
 }
 
-/// Bug: such lines were passed over in silence.
+/// Bug: such lines were ignored silently.
 #[test]
 fn what_has_no_id_that_can_be_is_answered_with_null() {
     let dir = tempfile::tempdir().unwrap();
@@ -164,7 +164,7 @@ fn what_has_no_id_that_can_be_is_answered_with_null() {
         (&deep, -32700),
         ("hello", -32700),
     ] {
-        // It has no id either, and is not answered.
+        // A valid message without an id is a notification, and is not answered.
         client.send(&json!({ "jsonrpc": "2.0", "method": "ping" }));
         client.send_raw(format!("{line}\n").as_bytes());
         let answer = client.wait(Duration::from_secs(20), |it| it["id"].is_null());
@@ -194,7 +194,7 @@ fn a_huge_message_does_no_harm() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let mut client = Client::legacy(&path);
-    // As long as a line of the log may be, with what is around it.
+    // As long as a log line may be, plus the message around it.
     let mut long = call(1);
     long["arguments"]["content"] = "x".repeat(15 << 20).into();
     let id = client.begin("tools/call", long.clone());
@@ -209,7 +209,7 @@ fn a_huge_message_does_no_harm() {
     let answer = client.answer(id);
     let error = &answer["result"]["structuredContent"]["error"];
     assert_eq!(error["code"], "INVALID_PARAMS", "{error}");
-    // Longer than a message may be: it is passed over.
+    // Above the limit of a message: it is skipped.
     for _ in 0..40 {
         client.send_raw(&vec![b'x'; 1 << 20]);
     }
@@ -245,7 +245,7 @@ fn a_thousand_calls_in_flight_are_all_answered() {
     );
 }
 
-/// Bug: the server read on while nobody read its answers, and held them all.
+/// Bug: the server kept reading while no one read its answers, and held them all in memory.
 #[test]
 fn who_reads_no_answers_is_not_read() {
     const REQUESTS: usize = 1_500;
@@ -270,7 +270,7 @@ fn who_reads_no_answers_is_not_read() {
     input
         .write_all(line("initialize", "greeting", who).as_bytes())
         .unwrap();
-    // More than a pipe holds, so that what is taken can be told.
+    // More than a pipe holds, so that the number of read requests can be measured.
     let id = |n: usize| format!("{n}-{}", "z".repeat(10_000));
     let sent = Arc::new(AtomicUsize::new(0));
     let sending = std::thread::spawn({
@@ -285,7 +285,7 @@ fn who_reads_no_answers_is_not_read() {
             }
         }
     });
-    // Until it takes no more.
+    // Until it reads no more.
     let mut taken = 0;
     loop {
         std::thread::sleep(Duration::from_secs(2));
@@ -310,7 +310,7 @@ fn who_reads_no_answers_is_not_read() {
     assert!(kid.0.wait().unwrap().success());
 }
 
-/// A stream that one cancels makes room for another, whatever many there are.
+/// The number of streams is limited, and a cancelled stream makes room for another one.
 #[test]
 fn streams_are_bounded_and_keep_nothing_out() {
     const STREAMS: usize = 1_024;
@@ -334,7 +334,7 @@ fn streams_are_bounded_and_keep_nothing_out() {
     client.end();
 }
 
-/// The client vanishes with calls in flight: closing both ends, or being killed with the server.
+/// The client disappears during calls: it closes both ends, or is killed with the server.
 #[test]
 fn a_client_that_vanishes_leaves_a_whole_log() {
     let mut rng = Rng::seeded("a_client_that_vanishes_leaves_a_whole_log");
@@ -353,7 +353,7 @@ fn a_client_that_vanishes_leaves_a_whole_log() {
             client.kid.0.kill().unwrap();
             client.kid.0.wait().unwrap();
         } else {
-            // Closes its input; what is in flight is carried out.
+            // Closes its input; running calls are completed.
             client.end();
         }
         assert_whole(&path);

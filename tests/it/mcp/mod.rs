@@ -1,4 +1,4 @@
-//! The MCP server, over the pipes of a process of its own.
+//! The MCP server, as a separate process connected by pipes.
 
 pub mod client;
 #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! Two servers and a process that embeds the log, on one store at once.
+//! Two servers and a process that embeds the log, on one store at the same time.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ fn chains_stay_linear_and_all_see_all() {
     }
     let expected = ["embedding", "server 0", "server 1"].map(|agent| (agent.to_owned(), rounds));
     assert_eq!(by_agent, BTreeMap::from(expected));
-    // A server that was not there then sees it all, too.
+    // A server started later sees everything too.
     let mut client = Client::legacy(&path);
     let found = client.call("audit_verify_chain", json!({ "task_id": "shared" }));
     assert_eq!(found["data"]["records"], rounds.div_ceil(2) * 3);

@@ -1,5 +1,5 @@
-//! What `--tools` does not name is reached by no other way either: not by a resource or a prompt, a
-//! list, a completion or a subscription.
+//! Records of kinds that no tool in `--tools` reads cannot be reached in any other way: not through
+//! a resource, prompt, list, completion or subscription.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +61,7 @@ pub const CASES: &[(&[&str], &[Kind])] = &[
             Kind::Events,
         ],
     ),
-    // What is written and summed up is not read.
+    // Writing and aggregating tools give no access to records.
     (&["thought_record", "event_log", "inbox_claim"], &[]),
     (&["usage_report", "audit_verify_chain"], &[]),
 ];
@@ -86,9 +86,9 @@ const REVIEW: &[Kind] = &[
     Kind::ThoughtRecords,
 ];
 
-/// What a filled log has.
+/// The contents of a filled log.
 pub struct Filled {
-    /// Every resource, and the kinds that it shows.
+    /// Every resource, and the kinds of its records.
     uris: Vec<(String, Vec<Kind>)>,
     talk: Uuid,
     run: i64,
@@ -143,7 +143,7 @@ pub fn fill(store: &Store) -> Filled {
     }
 }
 
-/// Bug: resources, prompts and completions were announced where no tool reads anything.
+/// Bug: resources, prompts and completions were announced even if no tool reads anything.
 fn announces_what_there_is(capabilities: &Value, kinds: &[Kind]) {
     let covers = |needed: &[Kind]| needed.iter().all(|kind| kinds.contains(kind));
     let has_prompts = [RUN, REVIEW, FAILURES].into_iter().any(covers);
@@ -154,7 +154,7 @@ fn announces_what_there_is(capabilities: &Value, kinds: &[Kind]) {
     assert_eq!(announced("completions"), !kinds.is_empty(), "{kinds:?}");
 }
 
-/// Asks a server for all that it could show; `ask` gives the whole answer.
+/// Requests everything that a server could show; `ask` returns the whole answer.
 pub fn check(
     ask: &mut dyn FnMut(&str, Value) -> Value,
     filled: &Filled,
@@ -334,7 +334,7 @@ fn no_resource_or_prompt_shows_what_no_tool_reads() {
             client.end();
         }
     }
-    // Without --tools, all is shown.
+    // Without --tools, everything is shown.
     for args in [&[][..], &["--read-only"]] {
         let mut client = Client::start(&path, args);
         client.greet();

@@ -1,4 +1,4 @@
-//! Resources: listed, read part by part, and not found where there are none.
+//! Resources: listed, read part by part, and not found if they do not exist.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ struct Beside {
     _dir: tempfile::TempDir,
 }
 
-/// A server, and a store of the same log beside it.
+/// A server, and another handle on its log.
 fn beside() -> Beside {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
@@ -65,7 +65,7 @@ fn parts(client: &mut Client, uri: &str) -> Vec<String> {
     }
 }
 
-/// What the parts of a resource that is JSON hold together, under a name.
+/// The combined items of all parts of a JSON resource, under a name.
 fn together(client: &mut Client, uri: &str, name: &str) -> Vec<Value> {
     let mut all = Vec::new();
     let parts = parts(client, uri);
@@ -141,7 +141,7 @@ fn a_uri_that_is_none_is_told_what_there_is() {
     it.client.end();
 }
 
-/// A peer of the protocol of 2026-07-28 is told of a missing resource as that has it.
+/// A client of protocol 2026-07-28 gets that protocol's error for a missing resource.
 #[test]
 fn a_modern_peer_is_told_as_its_protocol_has_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -264,7 +264,8 @@ fn what_is_long_comes_in_parts_and_nothing_twice() {
     it.client.end();
 }
 
-/// Everything that was there when the list began is on one of its pages, once, while others write.
+/// Every resource that existed when the list started is on one of its pages, once, while others
+/// write.
 #[test]
 fn a_list_has_everything_once_while_records_arrive() {
     let mut it = beside();

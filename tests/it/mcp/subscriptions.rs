@@ -1,4 +1,5 @@
-//! Subscriptions: a client is told of what changes, whoever changes it, and of nothing else.
+//! Subscriptions: a client is notified of changes to its resources, by any writer, and of nothing
+//! else.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -13,9 +14,9 @@ use super::client::Client;
 use crate::support::{DAY_1, DAY_1_NAME, still, turn};
 
 const UPDATED: &str = "notifications/resources/updated";
-/// It comes in that time.
+/// Maximum time until an expected notification.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What does not come in that time, does not come.
+/// If no notification arrives in this time, none is sent.
 const QUIET: Duration = Duration::from_millis(700);
 
 fn start(modern: bool) -> (Store, Client, tempfile::TempDir) {
@@ -44,7 +45,7 @@ fn subscribe(client: &mut Client, uri: &str) {
     client.ask("resources/subscribe", json!({ "uri": uri }));
 }
 
-/// Which resources a client is told of until it is told of no more.
+/// The resources of the notifications, until there are no more.
 fn told(client: &mut Client, first_within: Duration) -> Vec<String> {
     let (mut uris, mut within) = (Vec::new(), first_within);
     while let Some(told) = client.notified(UPDATED, within) {
@@ -54,7 +55,7 @@ fn told(client: &mut Client, first_within: Duration) -> Vec<String> {
     uris
 }
 
-/// Each way to change a resource, by another handle of the log than the server's.
+/// Each kind of change to a resource, made through another handle than the server's.
 #[test]
 fn each_change_is_told_under_the_name_it_was_asked_by() {
     let (store, mut client, _dir) = start(false);
@@ -77,7 +78,7 @@ fn each_change_is_told_under_the_name_it_was_asked_by() {
     ] {
         subscribe(&mut client, uri);
     }
-    // What was there before is no news.
+    // Existing records cause no notification.
     assert_eq!(told(&mut client, QUIET), [""; 0]);
 
     store
@@ -92,7 +93,7 @@ fn each_change_is_told_under_the_name_it_was_asked_by() {
     let both = BTreeSet::from([of_root.clone(), of_middle.clone()]);
     let found = told(&mut client, PATIENCE);
     assert_eq!((BTreeSet::from_iter(found.clone()), found.len()), (both, 2));
-    // Nor are others' changes.
+    // Changes to other resources are not reported either.
     think(&store, "another task");
     store
         .record(Conversation::new(Uuid::new_v4(), Where::Api))
@@ -111,7 +112,8 @@ fn each_change_is_told_under_the_name_it_was_asked_by() {
     client.end();
 }
 
-/// What the client itself changes is told, too; and much at once is told once or a few times.
+/// Changes by the client itself are reported too. Many changes at once cause one or a few
+/// notifications.
 #[test]
 fn many_changes_are_told_few_times() {
     let (store, mut client, _dir) = start(false);
@@ -121,7 +123,7 @@ fn many_changes_are_told_few_times() {
     let given = json!({ "event_type": "turn.started", "parent_id": run });
     assert_eq!(client.call("event_log", given)["ok"], true);
     assert_eq!(told(&mut client, PATIENCE), [&*uri]);
-    // A deep tree: each is under the one before it.
+    // A deep tree: each event is under the one before it.
     let mut parent = run;
     let mut events = Vec::new();
     for n in 0..5_000 {
@@ -157,7 +159,7 @@ fn what_cannot_be_subscribed_to_is_refused() {
     let uri = json!({ "uri": "decklog://events/7/tree" });
     client.ask("resources/unsubscribe", uri);
     subscribe(&mut client, "decklog://events/256/tree");
-    // The other protocol has a request of its own.
+    // The other protocol has a separate request.
     let filter = json!({ "notifications": {} });
     let error = client.refused("subscriptions/listen", filter);
     assert_eq!(error["code"], -32601);
@@ -173,7 +175,7 @@ fn listen(client: &mut Client, uris: Value) -> (u64, Value) {
     (id, told["params"]["notifications"].take())
 }
 
-/// From the protocol of 2026-07-28 on: streams, each with what it was asked for.
+/// Since protocol 2026-07-28: streams, each with its own subscriptions.
 #[test]
 fn a_stream_tells_what_it_was_asked_for_until_it_is_cancelled() {
     let (store, mut client, _dir) = start(true);
@@ -185,7 +187,7 @@ fn a_stream_tells_what_it_was_asked_for_until_it_is_cancelled() {
     let (id, accepted) = listen(&mut client, uris);
     let both = ["decklog://thoughts/a", "decklog://thoughts/b"];
     assert_eq!(accepted, json!({ "resourceSubscriptions": both }));
-    // From the word on that it was accepted.
+    // From the acknowledgement on.
     think(&store, "a");
     let (second, _) = listen(&mut client, json!(["decklog://thoughts/b"]));
     let first = client.notified(UPDATED, PATIENCE).unwrap();
@@ -210,7 +212,7 @@ fn a_stream_tells_what_it_was_asked_for_until_it_is_cancelled() {
     let left = client.notified(UPDATED, PATIENCE).unwrap();
     assert_eq!(left["params"]["_meta"][stream], second);
     assert!(client.notified(UPDATED, QUIET).is_none());
-    // One that is still open keeps the server from nothing.
+    // An open stream does not delay the end of the server.
     let begun = Instant::now();
     client.end();
     assert!(
@@ -220,7 +222,7 @@ fn a_stream_tells_what_it_was_asked_for_until_it_is_cancelled() {
     );
 }
 
-/// Many subscribe at once and are told, while the log grows; then all of them go.
+/// Many clients subscribe and are notified while the log grows; then all of them disconnect.
 #[test]
 fn clients_come_and_go_while_others_write() {
     let dir = tempfile::tempdir().unwrap();

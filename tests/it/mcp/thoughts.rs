@@ -1,4 +1,4 @@
-//! The contract of thought records, as a client of the tools meets it.
+//! The contract of thought records, as seen by a client of the tools.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -27,14 +27,14 @@ fn thought(task_id: &str, content: &str) -> Value {
     json!({ "type": "plan", "task_id": task_id, "agent_id": "a1", "content": content })
 }
 
-/// What a call that goes well gives.
+/// The data of a successful call.
 fn data(mut answer: Value) -> Value {
     assert_eq!(answer["ok"], true, "{answer}");
     assert!(answer.get("error").is_none(), "{answer}");
     answer["data"].take()
 }
 
-/// The code of a call that does not, whose message and details are there.
+/// The error code of a failed call, which must have a message and details.
 fn code(answer: &Value) -> &str {
     assert_eq!(answer["ok"], false, "{answer}");
     assert!(answer.get("data").is_none(), "{answer}");
@@ -74,7 +74,7 @@ fn each_name_is_registered_once() {
     let again = tools.register_thoughts().unwrap_err();
     assert_eq!(again.kind(), ErrorKind::Conflict);
     assert!(again.to_string().contains("already"), "{again}");
-    // Nothing came of it.
+    // Nothing was added.
     assert_eq!(tools.names().count(), names.len());
     let mut all = Tools::all();
     assert_eq!(
@@ -205,7 +205,7 @@ fn what_may_not_be_is_rejected_and_nothing_written() {
             assert_eq!(answer["error"]["details"]["field"], field, "{answer}");
         }
     }
-    // A failed call is told as one to clients that know no envelope.
+    // For clients that do not know the envelope, a failed call is marked as failed.
     let given = json!({ "name": "thought_record", "arguments": {} });
     let result = client.ask("tools/call", given);
     assert_eq!(result["isError"], true);
@@ -320,7 +320,7 @@ fn a_change_in_the_file_is_told() {
     assert_eq!(found["is_intact"], false, "{found}");
     assert_eq!(found["broken"]["position"], 2);
     assert_eq!(found["broken"]["id"], second["id"]);
-    // Where files are is for who runs the server.
+    // Paths of files are only for the server's operator.
     assert!(!found.to_string().contains(path.to_str().unwrap()));
     client.end();
 }

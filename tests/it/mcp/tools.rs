@@ -1,4 +1,4 @@
-//! What the tools say of themselves holds, and each does what it says.
+//! The tools' descriptions are accurate, and each tool works as described.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,7 +42,7 @@ fn definitions(client: &mut Client) -> BTreeMap<String, Value> {
     tools.into_iter().map(named).collect()
 }
 
-/// Arguments that fit, for each tool, in an order in which each finds what it needs.
+/// Valid arguments for each tool, in an order in which each finds the records that it needs.
 fn fitting() -> Vec<(&'static str, Value)> {
     let call = json!({ "request_id": UUID_1, "call_id": "c1" });
     vec![
@@ -141,7 +141,7 @@ fn what_is_told_of_each_tool_is_whole() {
     client.end();
 }
 
-/// A model's context holds the list of tools before anything is said, so it is short.
+/// The list of tools takes part of every model's context, so it must be short.
 #[test]
 fn the_default_tools_take_little_of_a_context() {
     let dir = tempfile::tempdir().unwrap();
@@ -162,7 +162,7 @@ fn the_default_tools_take_little_of_a_context() {
         json!({ "name": "inbox_claim", "arguments": {} }),
     );
     client.end();
-    // More are added to the default ones by name.
+    // Others are added to the default ones by name.
     let mut client = Client::start(&path, &["--tools", "default,inbox_claim"]);
     client.greet();
     let more = definitions(&mut client);
@@ -171,8 +171,8 @@ fn the_default_tools_take_little_of_a_context() {
     client.end();
 }
 
-/// What reads writes nothing; what says that it is idempotent adds nothing when it is called again;
-/// and no tool takes an argument that there is not.
+/// Read-only tools write nothing, idempotent tools add nothing when repeated, and no tool accepts
+/// an unknown argument.
 #[test]
 fn hints_and_schemas_hold() {
     let dir = tempfile::tempdir().unwrap();
@@ -184,7 +184,7 @@ fn hints_and_schemas_hold() {
         let before = lines(&path);
         let first = ok(&mut client, name, given.clone());
         let between = lines(&path);
-        // Time passes, as it does for who tries again.
+        // Time passes, as before a retry.
         std::thread::sleep(Duration::from_millis(3));
         ok(&mut client, name, given.clone());
         let after = lines(&path);
@@ -257,9 +257,9 @@ fn tools_are_narrowed() {
         said.contains("thought_recrod") && said.contains("thought_record_list"),
         "{said}"
     );
-    // The groups are named too.
+    // The groups are listed too.
     assert!(said.contains("default, all"), "{said}");
-    // What writes is not there where all is to be read only.
+    // With --read-only, tools that write are not available.
     let (code, said) = run(&["--read-only", "--tools", "thought_record"]);
     assert_eq!(code, Some(2), "{said}");
 }
@@ -527,7 +527,7 @@ fn conversations_are_found_and_read() {
         json!({ "text": "needle", "project": "blue" }),
     );
     assert_eq!(found(blue), [(id(3), 3)]);
-    // Page by page, each conversation is found.
+    // All conversations are found page by page.
     let first = ok(
         &mut client,
         "conversation_search",
@@ -605,7 +605,7 @@ fn the_log_is_searched() {
     client.end();
 }
 
-/// No answer floods a model, and what was cut can be read on.
+/// Answers are limited in size, and the rest of a cut text can be read.
 #[test]
 fn answers_are_bounded() {
     const BYTES_MAX: usize = 64 << 10;
@@ -647,8 +647,8 @@ fn answers_are_bounded() {
     client.end();
 }
 
-/// Bug: what was cut was named without end: an answer about a conversation with 3,000 models had
-/// 278,672 bytes.
+/// Bug: the list of cuts had no limit: an answer about a conversation with 3,000 models had 278,672
+/// bytes.
 #[test]
 fn names_flood_no_answer() {
     const BYTES_MAX: usize = 48 << 10;
@@ -700,7 +700,7 @@ fn names_flood_no_answer() {
     client.end();
 }
 
-/// However many are asked for at once, a cursor leads past those that were told and no others.
+/// Whatever the limit, a cursor continues after exactly the returned records.
 #[test]
 fn pages_lose_nothing_whatever_their_length() {
     let dir = tempfile::tempdir().unwrap();
@@ -755,7 +755,7 @@ fn pages_lose_nothing_whatever_their_length() {
     client.end();
 }
 
-/// What a client made up is not told back at length.
+/// Invalid client input is not quoted at length.
 #[test]
 fn errors_are_short() {
     let dir = tempfile::tempdir().unwrap();
@@ -773,7 +773,7 @@ fn errors_are_short() {
     client.end();
 }
 
-/// Calls that read much do not keep others waiting.
+/// Long reads do not delay other calls.
 #[test]
 fn short_calls_pass_long_ones() {
     let dir = tempfile::tempdir().unwrap();
@@ -791,7 +791,7 @@ fn short_calls_pass_long_ones() {
     let event = json!({ "name": "event_log", "arguments": { "event_type": "test.said" } });
     let short = client.begin("tools/call", event);
     client.answer(short);
-    // Most of them are still being carried out.
+    // Most of them are still running.
     let answered = searches
         .iter()
         .filter(|id| client.wait(Duration::ZERO, |it| it["id"] == **id).is_some());
@@ -853,7 +853,7 @@ fn a_long_call_tells_how_far_it_is() {
     client.end();
 }
 
-/// A time in seconds is before 1980 in milliseconds; it is taken, and the answer says so.
+/// A time in seconds reads as a time before 1980 in milliseconds. It is accepted with a warning.
 #[test]
 fn a_time_in_seconds_is_told_of() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! What was counted and removed is not counted again, however it comes back: each message that was
-//! ever added counts once, beside those that come late, after any number of passes of retention,
-//! for handles that went through it all and for new ones.
+//! Messages that were counted and removed are not counted again when they return: each message ever
+//! recorded counts once, together with late ones, after any number of retention passes, for handles
+//! that were open all along and for new ones.
 
 use std::ops::ControlFlow;
 
@@ -10,8 +10,8 @@ use decklog::retention::{CompactOptions, EraseOptions, Erasure, Keep, RetainOpti
 use super::*;
 use crate::support::{still, turn};
 
-/// A log, a handle of another process that makes reports all along, and every message there ever
-/// was.
+/// A log, a handle of another process that makes reports throughout, and every message ever
+/// recorded.
 struct Kept {
     dir: tempfile::TempDir,
     store: Store,
@@ -23,7 +23,7 @@ fn open(dir: &tempfile::TempDir) -> Store {
     still().open(dir.path().join("log")).unwrap()
 }
 
-/// Records them with their conversations, as an import does.
+/// Records messages with their conversations, as an import does.
 fn hand_over(store: &Store, messages: &[ConversationMessage]) {
     let ids: BTreeSet<Uuid> = messages.iter().map(|one| one.conversation_id).collect();
     let begun = Timestamp::from_ms(DAY_1).unwrap();
@@ -53,12 +53,12 @@ impl Kept {
     }
 
     fn add(&mut self, rng: &mut Rng, count: usize) {
-        // A few go on for several days, others are of one.
+        // A few conversations span several days, others one.
         let messages: Vec<_> = (0..count)
             .map(|_| {
                 let of = rng.below(6) as u64;
                 let message = message(rng, conversation(of));
-                // Parts that add up to the same in any order.
+                // Multiples of 1/8, whose sum is exact in any order.
                 let part = message.context_utilization;
                 with!(message,
                     context_utilization: part.map(|part| (part * 8.0).floor() / 8.0),
@@ -94,7 +94,7 @@ impl Kept {
         self.store.retain(options).unwrap()
     }
 
-    /// Whatever is not of the current day is too much.
+    /// Applies a size limit that removes all records except the current day's.
     fn shrink(&self) {
         let max_bytes = |bytes| {
             let change = self
@@ -179,7 +179,7 @@ fn each_message_counts_once_whatever_comes_back() {
     assert!(removed > 100 && came_back > 100, "{removed}, {came_back}");
 }
 
-/// The daily import of a machine's whole history: nothing is written for what was counted before.
+/// A daily import of a machine's whole history writes nothing for messages counted earlier.
 #[test]
 fn passes_that_find_nothing_new_write_no_rollups() {
     let mut rng = Rng(3);
@@ -203,8 +203,8 @@ fn passes_that_find_nothing_new_write_no_rollups() {
     }
 }
 
-/// Rollups neither count towards the store's size nor go for it: reports stay as they are, from pass
-/// to pass of a daily import, and what would go is what goes.
+/// Rollups neither count towards the store's size nor are removed for it: reports stay the same
+/// after every pass of a daily import, and the preview matches what is removed.
 #[test]
 fn a_cap_removes_no_rollup() {
     const CAP: u64 = 65_536;
@@ -223,7 +223,7 @@ fn a_cap_removes_no_rollup() {
             answer.unwrap();
         }
         cap(Some(CAP));
-        // At last, what stays is too much by itself.
+        // In the last pass, the kept records alone exceed the limit.
         let forever = |settings: &mut decklog::Settings| {
             settings.retention.conversation_turns = (pass == 3).then_some(Keep::Forever);
         };
@@ -244,7 +244,7 @@ fn a_cap_removes_no_rollup() {
     }
 }
 
-/// Rollups that are past their time when they are made go in the same run.
+/// Rollups that are already expired when they are made are removed in the same run.
 #[test]
 fn one_run_removes_all_that_is_past_its_time() {
     let mut rng = Rng(7);
@@ -256,8 +256,8 @@ fn one_run_removes_all_that_is_past_its_time() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// What is erased after its day was rolled up counts on, and once, when it is recorded again. What
-/// was not rolled up counts no more until then.
+/// A message erased after its day was rolled up still counts, and counts once when it is recorded
+/// again. A message erased before that does not count until it is recorded again.
 #[test]
 fn what_was_erased_counts_once_when_it_is_recorded_again() {
     let mut rng = Rng(4);
@@ -288,8 +288,8 @@ fn what_was_erased_counts_once_when_it_is_recorded_again() {
     }
 }
 
-/// A store's days, handed over to others and back, before and after retention: rollups and messages
-/// arrive in any order, more than once.
+/// The records of a store are replayed into others and back, before and after retention: rollups
+/// and messages arrive in any order, more than once.
 #[test]
 fn what_another_store_counted_counts_once() {
     let mut rng = Rng(5);
@@ -305,7 +305,7 @@ fn what_another_store_counted_counts_once() {
             answer.unwrap();
         }
     };
-    // Of both logs, the same groups: what others counted stands beside what this one did.
+    // Both logs have the same groups. Totals of another store are kept next to this store's.
     one.retain(200);
     other.retain(200);
     replay(&one.store, &other.store);
@@ -315,7 +315,7 @@ fn what_another_store_counted_counts_once() {
     other.check("the same again");
     hand_over(&other.store, &one.all);
     other.check("their messages");
-    // What came to the first one late, with what it had.
+    // Late messages of the first store, with its earlier ones.
     let known = one.all.len();
     one.add(&mut rng, 30);
     one.retain(200);
@@ -327,7 +327,7 @@ fn what_another_store_counted_counts_once() {
     let messages = other.all.clone();
     hand_over(&other.store, &messages);
     other.check("all of it");
-    // A rollup that counts some of what others count cannot be added up with them.
+    // A rollup that counts some of the messages of other rollups cannot be added to them.
     let third = Kept::new();
     hand_over(&third.store, &one.all[..known / 2]);
     third.retain(200);

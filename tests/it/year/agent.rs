@@ -1,5 +1,5 @@
-//! An agent that works every day, and what a log of it should say by the rules of retention,
-//! told from nothing but what it did.
+//! An agent that works every day, and the expected contents of its log under retention, computed
+//! only from its actions.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use crate::support::{DAY_1, DAY_MS, Rng, done, failed, request, turn};
 
 /// The first day, in days since 1970.
 pub const FIRST_DAY: i64 = DAY_1 / DAY_MS;
-/// So many tasks are thought about in turn, each for so many days, and then not for twice as many.
+/// Number of tasks. Each has thoughts for a number of days, and then none for twice as many.
 const THOUGHT_TASKS: i64 = 6;
 const AWAKE_DAYS: i64 = 40;
 
@@ -22,7 +22,7 @@ fn time(ms: i64) -> Timestamp {
     Timestamp::from_ms(ms).unwrap()
 }
 
-/// What goes on another day.
+/// Work to continue on another day.
 #[derive(Clone)]
 enum Later {
     Call(ToolCallReq),
@@ -45,19 +45,19 @@ pub struct Agent {
     pub known: Known,
 }
 
-/// What there was, until it is over.
+/// Everything recorded, until it expires.
 #[derive(Default)]
 pub struct Known {
     turns: HashMap<u128, i64>,
-    /// The day of the request, and the last one.
+    /// The day of the request, and the last day.
     calls: HashMap<Uuid, (i64, i64)>,
     talks: HashMap<Uuid, Talk>,
     /// The days of each tree's events.
     trees: HashMap<i64, Vec<i64>>,
-    /// Of kinds that go alone, by kind and day.
+    /// Of kinds whose records expire separately, by kind and day.
     others: BTreeMap<(Kind, i64), u64>,
     sums: BTreeMap<(i64, Option<String>, Option<String>), Sum>,
-    /// Those of each day.
+    /// The active conversations of each day.
     active: BTreeMap<i64, HashSet<Uuid>>,
     pub messages_ever: u64,
 }
@@ -70,7 +70,7 @@ struct Talk {
     is_error: bool,
 }
 
-/// What messages of a day and group add up to.
+/// The totals of messages of a day and group.
 #[derive(Default)]
 struct Sum {
     counts: [u64; 8],
@@ -78,7 +78,7 @@ struct Sum {
     conversations: HashSet<Uuid>,
 }
 
-/// How many days anything is kept.
+/// Retention periods in days.
 #[derive(Clone, Copy)]
 pub struct Keep {
     pub days: i64,
@@ -110,12 +110,12 @@ impl Agent {
         }
     }
 
-    /// The last moment of the day.
+    /// The last millisecond of the day.
     pub fn evening(&self) -> i64 {
         (self.today + 1) * DAY_MS - 1
     }
 
-    /// At least so many records of the day, in an order in which a log takes them.
+    /// At least this many records of the day, in an order that a log accepts.
     pub fn work(&mut self, records: usize) -> Vec<Record> {
         for later in self.later.remove(&self.today).unwrap_or_default() {
             self.go_on(later);
@@ -220,7 +220,7 @@ impl Agent {
         self.records.push(changed.into());
     }
 
-    /// Some questions and answers; more of it another day, at times.
+    /// Some questions and answers, sometimes continued on another day.
     fn talk(&mut self, id: Uuid) {
         for _ in 0..=self.rng.below(3) {
             self.message(id, Role::User, false);
@@ -240,7 +240,7 @@ impl Agent {
     }
 
     fn message(&mut self, talk: Uuid, role: Role, is_error: bool) {
-        // Some reach the log only when their day is over.
+        // Some reach the log a day late.
         let is_late = self.today > FIRST_DAY && self.rng.one_in(20);
         let day = self.today - i64::from(is_late);
         let at = day * DAY_MS + self.up_to(DAY_MS);
@@ -300,7 +300,7 @@ impl Agent {
         }
     }
 
-    /// The log gives the ids, one after the other.
+    /// The log assigns consecutive ids.
     fn event(&mut self, parent_id: Option<i64>, root: i64) -> i64 {
         let event = with!(Event::new(parent_id, "turn.started"),
             created_at: self.now(),
@@ -346,8 +346,8 @@ impl Agent {
         self.known.one_more(Kind::History, self.today);
     }
 
-    /// Whether a task is thought about on a day. Between its times, all thoughts of sixty days are
-    /// over.
+    /// Whether a task has thoughts on a day. In the pause between two periods, all thoughts expire,
+    /// as they are kept for sixty days.
     pub fn is_awake(task: i64, day: i64) -> bool {
         (day / AWAKE_DAYS + task) % 3 == 0
     }
@@ -417,7 +417,7 @@ impl Known {
         active.insert(message.conversation_id);
     }
 
-    /// Lets go of what is over by the evening of a day.
+    /// Drops everything that has expired by the evening of a day.
     pub fn forget(&mut self, today: i64, keep: Keep) {
         let is_left = |last: i64, days: i64| today - last <= days;
         self.turns.retain(|_, last| is_left(*last, keep.days));
@@ -439,7 +439,7 @@ impl Known {
             .retain(|(day, ..), _| is_left(*day, keep.rollup_days));
     }
 
-    /// How many there are, by kind and day.
+    /// Number of records by kind and day.
     pub fn counts(&self) -> BTreeMap<(Kind, i64), u64> {
         let mut counts = self.others.clone();
         let mut add = |kind, day| *counts.entry((kind, day)).or_default() += 1;
@@ -466,7 +466,7 @@ impl Known {
         talks.map(|talk| talk.messages.len() as u64).sum()
     }
 
-    /// Whether rollups say what all messages of their days added up to, also those that are gone.
+    /// Checks that rollups have the totals of all messages of their days, including removed ones.
     pub fn check_rollups(&self, rollups: &[Rollup]) {
         let said: Vec<_> = rollups.iter().map(said_by).collect();
         let known = self.sums.iter().map(|((day, model, config), sum)| {

@@ -1,4 +1,4 @@
-//! What is asked, and what is not taken.
+//! MCP requests over HTTP, and rejected ones.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn a_session_is_begun_used_and_ended() {
     let id = record["data"]["id"].as_str().unwrap();
     let kept = service.store.thoughts().get(id).unwrap().unwrap();
     assert_eq!(kept.content, "of a session");
-    // Another session sees what the first recorded.
+    // Another session sees the records of the first one.
     let list = call(2, "thought_record_list", json!({"task_id": "t"}));
     let seen = called(&session(&service.client()), &list);
     assert_eq!(seen["data"]["records"][0]["id"], id, "{seen}");
@@ -161,7 +161,7 @@ fn who_vanishes_in_the_middle_of_a_call_breaks_nothing() {
     let alone = speaking(&service.client()).with("Content-Type", "application/json");
     for n in 0..100 {
         let mut body = thought(&format!("{n} {}", "x".repeat(2_000)));
-        // Those before it may still be answered, and ids are taken as long.
+        // Earlier requests may still be running, and their ids are in use until they end.
         body["id"] = json!(1_000 + n);
         let body = body.to_string();
         let client = if n % 2 == 0 { &client } else { &alone };

@@ -1,4 +1,4 @@
-//! What takes long: streams, and calls whose clients go or whose server ends.
+//! Long operations: streams, and calls whose clients disconnect or whose server stops.
 
 use std::io::Write as _;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::slow::{Slow, slow_call};
 use super::{Client, Open, STATELESS, call, dechunked, meta, session, speaking, stateless};
 
-/// A call whose answer is read as it comes.
+/// A call whose answer is read as it arrives.
 pub(super) fn open_call(client: &Client, call: &Value) -> Open {
     let client = client
         .with("Connection", "keep-alive")
@@ -20,7 +20,7 @@ pub(super) fn open_call(client: &Client, call: &Value) -> Open {
     Open::ask(&client, &(head + &body))
 }
 
-/// A request for what changes, by a client that has no session.
+/// A request for change notifications by a client without a session.
 fn open_listen(client: &Client) -> Open {
     let params = json!({"_meta": meta(), "notifications": {"toolsListChanged": true}});
     let listen = json!({
@@ -51,7 +51,7 @@ fn open_streams_do_not_keep_the_server_from_ending() {
         "{:?}",
         started.elapsed()
     );
-    // What had begun was answered.
+    // Running calls were answered.
     assert!(busy.rest().contains("waited"));
     quiet.rest();
     listens.rest();
@@ -110,7 +110,7 @@ fn two_requests_of_a_session_with_one_id_are_told_apart() {
     assert!(first.rest().contains("waited"));
     let again = client.post("/mcp", &slow_call(0));
     assert!(dechunked(&again.body).contains("waited"));
-    // Also if who asked first does not wait for the answer.
+    // Also if the first client does not wait for the answer.
     drop(open_call(&client, &slow_call(1_500)));
     client.post("/mcp", &slow_call(0)).expect(400);
     while client.post("/mcp", &slow_call(0)).status != 200 {

@@ -1,5 +1,5 @@
-//! `/mcp`, spoken to line by line: sessions as they were before 2026-07-28, requests without one as
-//! they are since, and whom the server lets do what.
+//! `/mcp`, tested line by line: sessions as before protocol 2026-07-28, requests without sessions
+//! as since then, and authorization.
 
 mod asked;
 mod long;
@@ -20,7 +20,7 @@ const ACCEPT: &str = "application/json, text/event-stream";
 const LEGACY: &str = "2025-11-25";
 const STATELESS: &str = "2026-07-28";
 
-/// The messages of a whole answer, be it JSON or a stream of events.
+/// The messages of a complete answer, JSON or an event stream.
 fn messages(answer: &Answer) -> Vec<Value> {
     if answer.header("content-type") == Some("application/json") {
         return vec![answer.value()];
@@ -75,7 +75,7 @@ fn begun(client: &Client) -> Answer {
     speaking(client).post("/mcp", &initialize())
 }
 
-/// A client within a session.
+/// A client with a session.
 fn session(client: &Client) -> Client {
     let answer = begun(client);
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -88,7 +88,7 @@ fn session(client: &Client) -> Client {
     client
 }
 
-/// What a tool answers.
+/// The answer of a tool.
 fn called(client: &Client, call: &Value) -> Value {
     let answer = client.post("/mcp", call);
     assert_eq!(
@@ -110,7 +110,7 @@ fn meta() -> Value {
     })
 }
 
-/// A request of a client that has no session, as it is since 2026-07-28.
+/// A request of a client without a session, as since 2026-07-28.
 fn stateless(client: &Client, request: &Value) -> Answer {
     let mut request = request.clone();
     request["params"]["_meta"] = meta();
@@ -124,7 +124,7 @@ fn stateless(client: &Client, request: &Value) -> Answer {
     client.post("/mcp", &request)
 }
 
-/// A stream that stays open, past its head.
+/// An open stream, positioned after its head.
 struct Open(BufReader<TcpStream>);
 
 impl Open {
@@ -147,7 +147,7 @@ impl Open {
         Open(stream)
     }
 
-    /// What comes up to a line that has this in it.
+    /// Reads up to a line that contains this text.
     fn until(&mut self, text: &str) {
         let mut line = String::new();
         while !line.contains(text) {
@@ -156,7 +156,7 @@ impl Open {
         }
     }
 
-    /// What comes until it ends.
+    /// Reads to the end.
     fn rest(mut self) -> String {
         let mut rest = Vec::new();
         let _ = self.0.read_to_end(&mut rest);

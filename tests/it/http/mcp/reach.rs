@@ -1,4 +1,4 @@
-//! What a server of few tools shows over HTTP, to each role.
+//! The resources and prompts that a server with few tools offers over HTTP, by role.
 
 use decklog::http::Options;
 use decklog::mcp::{Server, Tools};

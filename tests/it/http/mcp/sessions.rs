@@ -1,10 +1,10 @@
-//! How many sessions there may be.
+//! The maximum number of sessions.
 
 use std::time::Duration;
 
 use super::{Open, Service, begun, called, session, speaking, stateless, thought};
 
-/// As the server has it.
+/// The server's limit.
 const MAX: usize = 256;
 
 #[test]
@@ -42,7 +42,7 @@ fn a_session_that_is_in_use_makes_no_room() {
     let answer = begun(&client);
     answer.expect_problem(503, "too_many_sessions", None);
     assert_eq!(answer.header("retry-after"), Some("1"));
-    // Others are served all the same.
+    // Clients without a session are still served.
     assert_eq!(stateless(&client, &thought("alone")).status, 200);
     streams.pop();
     while begun(&client).status != 200 {

@@ -1,4 +1,4 @@
-//! A handler whose calls take their time.
+//! A handler with slow calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{Service, call};
 
-/// A handler of which a call takes as long as it is told, and that tells on the way how far it is.
+/// A handler whose calls take the requested time and report progress.
 #[derive(Clone, Default)]
 pub(super) struct Slow {
     begun: Arc<AtomicUsize>,

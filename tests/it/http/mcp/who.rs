@@ -1,4 +1,4 @@
-//! Who may ask what.
+//! Authorization of MCP requests.
 
 use std::time::{Duration, Instant};
 
@@ -85,7 +85,7 @@ fn each_role_may_call_the_tools_that_it_may() {
         }
         sessions.push(within);
     }
-    // Nor does the session of one lend its role to another.
+    // A session does not transfer its role to another client.
     let [reads, writes, _] = &sessions[..] else {
         panic!()
     };
