@@ -69,8 +69,8 @@ pub fn records(writer: u64, number: u64) -> Vec<Record> {
                 created_at: stamp(number & !1),
                 updated_at: stamp(number | 1),
             );
-            let messages = [number & !1, number | 1].map(|on| {
             // On two days, both expired or both not.
+            let messages = [number & !1, number | 1].map(|on| {
                 with!(ConversationMessage::new(id, Role::User, format!("message {on}")),
                     id: Uuid::from_u64_pair(writer, 1 << 40 | number << 1 | on & 1),
                     timestamp: stamp(on),
