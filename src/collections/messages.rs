@@ -60,13 +60,27 @@ impl MessageQuery {
     /// Whether the filters need fields that only the lines have, not the index.
     #[cfg(feature = "http")]
     fn asks_for_fields(&self, conversation_id: Option<Uuid>) -> bool {
-        let names = [&self.model_used, &self.config_used];
-        // The index has the sequence numbers of a single conversation's messages.
-        let bounds = [self.from_sequence, self.until_sequence];
-        self.role.is_some()
-            || self.error.is_some()
-            || names.iter().any(|name| name.is_some())
-            || conversation_id.is_none() && bounds.iter().any(Option::is_some)
+        // A new filter is one for which the lines are read, unless it is listed as found by the
+        // index. The index has the sequence numbers of a single conversation's messages.
+        let MessageQuery {
+            from_sequence,
+            until_sequence,
+            role,
+            model_used,
+            config_used,
+            error,
+            since: _,
+            until: _,
+            order: _,
+            limit: _,
+            after: _,
+        } = self;
+        let has_bounds = from_sequence.is_some() || until_sequence.is_some();
+        role.is_some()
+            || error.is_some()
+            || model_used.is_some()
+            || config_used.is_some()
+            || conversation_id.is_none() && has_bounds
     }
 
     fn matches(&self, message: &ConversationMessage) -> bool {

@@ -304,9 +304,12 @@ fn further(store: &Store) -> Result<()> {
 /// A repaired store has no damage except unaccepted edits, and a second repair changes nothing.
 fn repaired(memory: &Memory, accept_edits: bool) {
     let store = open(memory, u64::MAX);
-    let repair = || match accept_edits {
-        true => store.repair_and_accept_edits().unwrap(),
-        false => store.repair().unwrap(),
+    let repair = || {
+        if accept_edits {
+            store.repair_and_accept_edits().unwrap()
+        } else {
+            store.repair().unwrap()
+        }
     };
     let mut told = everything(&store);
     let altered = |class| matches!(class, DamageClass::Altered);

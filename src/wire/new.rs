@@ -140,7 +140,8 @@ impl<F: NewForm> PartialSchema for New<F> {
                 required.push("status");
             }
             OpField::Optional => {
-                word["description"] = "`retracted` retracts the proposal. Default: `pending`.".into();
+                word["description"] =
+                    "`retracted` retracts the proposal. Default: `pending`.".into();
                 properties.insert("op".to_owned(), nullable(word.clone()));
                 word["description"] = "Alias of `op`: give only one.".into();
                 properties.insert("status".to_owned(), nullable(word));

@@ -450,7 +450,7 @@ fn a_proof_holds_for_its_line_and_for_no_other() {
         let proof = store.prove(&Key::Event(id));
         let proof = proof.unwrap().unwrap();
         assert_eq!(proof.line.as_bytes(), line.trim_ascii_end());
-        assert_eq!((proof.index, proof.lines), (id as u64 - 1, wanted));
+        assert_eq!((proof.index, proof.lines), (id.cast_unsigned() - 1, wanted));
         proof.check(Some(&seals[0])).unwrap();
         let json = serde_json::to_string(&proof).unwrap();
         assert_eq!(serde_json::from_str::<Proof>(&json).unwrap(), proof);

@@ -145,6 +145,7 @@ fn messages() {
         maybe("tokens_out", number()),
         maybe("latency_ms", number()),
         maybe("context_utilization", fraction()),
+        maybe("cost_usd", fraction()),
         maybe("handoff_steps", number()),
         maybe("compression_applied", any::<bool>().prop_map(Value::from)),
         maybe("error_type", name()),

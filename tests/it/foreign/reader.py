@@ -31,7 +31,7 @@ CONVERSATION = ("id:U! workspace:S!? project:S!? client:C! user_id:S!? session_i
 MESSAGE = (f"id:U! conversation_id:U! sequence:I! timestamp:T+ role:{ROLE} source:user/model/system/tool"
            " content_type:text/code/markdown/json~ model_used:S? config_used:S? orchestration_mode:S?"
            " task_type:S? tokens_in:I? tokens_out:I?"
-           " tokens_cache_write:I? tokens_cache_read:I? tokens_reasoning:I? latency_ms:I? context_utilization:F? handoff_steps:I?"
+           " tokens_cache_write:I? tokens_cache_read:I? tokens_reasoning:I? latency_ms:I? context_utilization:F? cost_usd:F? handoff_steps:I?"
            " compression_applied:B? error_type:S? error:S? tool_name:S? tool_call_id:S? models_in_chain:L? part_of:U?"
            " content:S reasoning:S? tool_args:P? tool_result:S? inference_metadata:P?")
 TASK = "id:I! attempts:I%s error:S?"

@@ -40,7 +40,7 @@ fn endpoints() -> Vec<Endpoint> {
         "source": "user", "content": "c", "content_type": "text", "tool_name": "t", "tool_call_id": "c", "reasoning": "r",
         "tool_args": {"a": 1}, "tool_result": "r", "model_used": "m", "config_used": "c",
         "orchestration_mode": "single", "models_in_chain": ["m"], "tokens_in": 1, "tokens_out": 1, "tokens_cache_write": 0, "tokens_cache_read": 1, "tokens_reasoning": 1,
-        "latency_ms": 1, "context_utilization": 0.5, "task_type": "t", "handoff_steps": 1,
+        "latency_ms": 1, "context_utilization": 0.5, "cost_usd": 0.25, "task_type": "t", "handoff_steps": 1,
         "compression_applied": true, "error": "e", "error_type": "t", "inference_metadata": {},
     });
     let turn = json!({
