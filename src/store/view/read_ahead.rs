@@ -101,15 +101,19 @@ impl ReadAhead {
 
     /// The position in [`bytes`](Self::line) of the line at a location, if it was read.
     pub(super) fn find(&self, loc: Loc, identity: u64) -> Option<Range<usize>> {
+        self.find_at(loc.segment, identity, loc.offset.into())
+    }
+
+    fn find_at(&self, segment: u32, identity: u64, offset: u64) -> Option<Range<usize>> {
         let last = self.last_found.get();
         let likely = [last, last + 1];
         let others = (0..self.chunks.len()).rev();
         likely.into_iter().chain(others).find_map(|nth| {
             let chunk = self.chunks.get(nth)?;
-            if (chunk.segment, chunk.identity) != (loc.segment, identity) {
+            if (chunk.segment, chunk.identity) != (segment, identity) {
                 return None;
             }
-            let start = usize::try_from(u64::from(loc.offset).checked_sub(chunk.start)?).ok()?;
+            let start = usize::try_from(offset.checked_sub(chunk.start)?).ok()?;
             let rest = self.bytes.get(chunk.range.clone())?.get(start..)?;
             let len = match memchr::memchr(b'\n', rest) {
                 None if chunk.is_cut && start == 0 => rest.len(),
@@ -270,6 +274,9 @@ impl Inner {
                 break;
             }
             let (segment, identity) = (run.segment, run.identity);
+            if ahead.find_at(segment, identity, run.offset).is_some() {
+                continue;
+            }
             let file = match open.take() {
                 Some((of, file)) if of == (segment, identity) => file,
                 _ => self.files.get(storage, segment, run.name, identity)?,
@@ -280,5 +287,92 @@ impl Inner {
         }
         ahead.missing = missing;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Day, Kind};
+    use crate::storage::{Access, Memory, Storage};
+
+    /// Lines of various lengths, read alone or as expected, forwards and backwards, match the file.
+    #[test]
+    fn any_line_in_any_order() {
+        let lens = [
+            0, 10, 300, 3_000, 20_000, 70_000, 5, 2_047, 2_048, 2_049, 65_535, 65_536,
+        ];
+        let (mut starts, mut content) = (Vec::new(), Vec::new());
+        for (nth, len) in lens.iter().cycle().take(60).enumerate() {
+            starts.push(content.len());
+            content.resize(content.len() + len, b'a' + (nth % 26) as u8);
+            content.push(b'\n');
+        }
+        // The last line has no LF.
+        content.pop();
+        let memory = Memory::new();
+        memory.create_dir("").unwrap();
+        memory.put_bytes("a", content.clone());
+        let file = memory.open("a", Access::Read).unwrap();
+        let name = SegmentName {
+            day: Day::of(0).unwrap(),
+            kind: Kind::Events,
+            number: 1,
+        };
+        for step in [1, 7, 59, 41] {
+            let mut ahead = ReadAhead::new();
+            for nth in (0..lens.len() * 20).map(|round| round * step % starts.len()) {
+                let start = starts[nth];
+                let end = starts.get(nth + 1).map_or(content.len(), |next| next - 1);
+                // Alone, or expected with half of its length or with the line after it.
+                let extent_len = [0, (end - start) / 2, end - start + 100][nth % 3];
+                let run = Run {
+                    segment: 3,
+                    name,
+                    identity: 9,
+                    offset: start as u64,
+                    extent: Extent {
+                        segment: 3,
+                        start: start as u32,
+                        end: (start + extent_len) as u32,
+                    },
+                };
+                if ahead.find_at(3, 9, run.offset).is_none() {
+                    ahead.read(&*file, &run).unwrap();
+                }
+                let place = ahead.find_at(3, 9, run.offset).unwrap();
+                assert_eq!(ahead.line(place), &content[start..end], "line {nth}");
+                assert_eq!(ahead.find_at(3, 8, run.offset), None);
+                ahead.trim();
+            }
+            assert!(ahead.filled <= KEPT_BYTES_MAX + content.len());
+        }
+    }
+
+    /// Regression: a read past the limit of kept bytes forgot which line it was for.
+    #[test]
+    fn what_is_missing_stays_so_when_what_was_read_is_discarded() {
+        let mut ahead = ReadAhead::new();
+        let name = SegmentName {
+            day: Day::of(0).unwrap(),
+            kind: Kind::Events,
+            number: 1,
+        };
+        let extent = Extent {
+            segment: 0,
+            start: 0,
+            end: 0,
+        };
+        ahead.missing.push(Run {
+            segment: 0,
+            name,
+            identity: 1,
+            offset: 0,
+            extent,
+        });
+        ahead.filled = KEPT_BYTES_MAX + 1;
+        ahead.trim();
+        assert_eq!(ahead.filled, 0);
+        assert!(ahead.is_missing());
     }
 }
