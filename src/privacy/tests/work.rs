@@ -9,8 +9,7 @@ use crate::privacy::rules::{RUNS, TOKENS, WORDS};
 /// A rule that scans the rest of the text at every anchor takes minutes at this size.
 const BYTES: usize = 100 << 10;
 /// Maximum time for any text, as a multiple of the time for a plain text of the same length.
-/// In a debug build the packages that scan plain text are optimized, and the rules are not.
-const TIMES_MAX: u32 = if cfg!(debug_assertions) { 600 } else { 200 };
+const TIMES_MAX: u32 = 200;
 /// Maximum number of tries, because other processes may be using the CPU.
 const TRIES_MAX: usize = 5;
 
