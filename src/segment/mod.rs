@@ -13,7 +13,7 @@ pub(crate) mod seal;
 pub(crate) use audit::Audit;
 pub use damage::{Damage, DamageClass, DamageCounts};
 pub(crate) use name::{SegmentName, list};
-pub(crate) use read::Window;
+pub(crate) use read::{Window, next_read};
 pub(crate) use scan::{
     Buffer, Fact, Found, Misplaced, Report, Scanned, Span, Stretch, Tail, each_fact, scan,
     scan_all, scan_part, scan_span,

@@ -7,8 +7,6 @@ use std::sync::Arc;
 
 use crate::storage::{StorageFile, read_full};
 
-/// Enough for a typical tool call and its outcome.
-const FIRST_READ_BYTES: usize = 2 << 10;
 /// A line that starts less than this before the last read is read together with the bytes between.
 const NEAR_BYTES: u64 = 16 << 10;
 
@@ -29,7 +27,28 @@ pub(crate) struct Window {
     room: Vec<u8>,
 }
 
+/// Which bytes to read for a line at `offset`, after a read of `last`: an offset and a number of
+/// bytes. Sequential reads grow.
+pub(crate) fn next_read(last: Option<(u64, usize)>, offset: u64) -> (u64, usize) {
+    let Some((start, len)) = last else {
+        return (offset, Window::FIRST_READ_BYTES);
+    };
+    let twice = (len * 2).clamp(Window::FIRST_READ_BYTES, Window::READ_BYTES_MAX);
+    if offset < start && start - offset <= NEAR_BYTES {
+        // Reading backwards: read up to the start of the last read.
+        let from = start.saturating_sub(twice.max(NEAR_BYTES as usize / 2) as u64);
+        let from = from.min(offset);
+        (from, (start - from) as usize)
+    } else if offset >= start && offset < start + len as u64 + NEAR_BYTES {
+        (offset, twice)
+    } else {
+        (offset, Window::FIRST_READ_BYTES)
+    }
+}
+
 impl Window {
+    /// Enough for a typical tool call and its outcome.
+    pub(crate) const FIRST_READ_BYTES: usize = 2 << 10;
     /// Sequential reads grow up to this size.
     pub(crate) const READ_BYTES_MAX: usize = 64 << 10;
 
@@ -73,21 +92,8 @@ impl Window {
         offset: u64,
         line_bytes_max: usize,
     ) -> io::Result<std::ops::Range<usize>> {
-        let end = self.start + self.filled as u64;
-        let twice = (self.filled * 2).clamp(FIRST_READ_BYTES, Window::READ_BYTES_MAX);
-        let (from, wanted) =
-            if self.filled > 0 && offset < self.start && self.start - offset <= NEAR_BYTES {
-                // Reading backwards: read up to the start of the last read.
-                let from = self
-                    .start
-                    .saturating_sub(twice.max(NEAR_BYTES as usize / 2) as u64);
-                let from = from.min(offset);
-                (from, (self.start - from) as usize)
-            } else if self.filled > 0 && offset >= self.start && offset < end + NEAR_BYTES {
-                (offset, twice)
-            } else {
-                (offset, FIRST_READ_BYTES)
-            };
+        let last = (self.filled > 0).then_some((self.start, self.filled));
+        let (from, wanted) = next_read(last, offset);
         self.read(from, wanted)?;
         if let Some(range) = self.find(offset) {
             return Ok(range);
@@ -95,7 +101,7 @@ impl Window {
         // The line extends past the read, or ends at the end of the file.
         let mut asked = wanted;
         if from < offset {
-            asked = FIRST_READ_BYTES;
+            asked = Window::FIRST_READ_BYTES;
             self.read(offset, asked)?;
         }
         loop {
@@ -105,7 +111,9 @@ impl Window {
             if self.filled < asked || asked >= line_bytes_max {
                 return Ok(0..self.filled.min(line_bytes_max));
             }
-            asked = (asked * 4).max(FIRST_READ_BYTES).min(line_bytes_max);
+            asked = (asked * 4)
+                .max(Window::FIRST_READ_BYTES)
+                .min(line_bytes_max);
             self.read_on(asked)?;
         }
     }

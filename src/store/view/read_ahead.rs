@@ -12,23 +12,17 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::index::{Extent, Loc};
 use crate::line::LINE_BYTES_MAX;
-use crate::segment::SegmentName;
+use crate::segment::{SegmentName, Window, next_read};
 use crate::storage::{StorageFile, io_error, read_full};
 use crate::store::Inner;
 use crate::store::view::state::{Segment, State};
 
 /// Maximum number of bytes to read ahead at a time.
 const READ_BYTES_MAX: usize = 256 << 10;
-/// Maximum number of bytes to read at a time if lines are read one after the other.
-const READ_BYTES_STEP: usize = 64 << 10;
 /// Maximum number of bytes kept from earlier calls.
 const KEPT_BYTES_MAX: usize = 512 << 10;
 /// Maximum size of a buffer that a thread keeps for its next read.
-const SPARE_BYTES_MAX: usize = READ_BYTES_MAX + READ_BYTES_STEP;
-/// Length of a read if nothing is known of the lines. A call and its outcome mostly fit.
-const FIRST_READ_BYTES: usize = 2 << 10;
-/// Lines that are this near to the last read are read together with the bytes between.
-const NEAR_BYTES: u64 = 16 << 10;
+const SPARE_BYTES_MAX: usize = READ_BYTES_MAX + Window::READ_BYTES_MAX;
 
 type Buffers = (Vec<u8>, Vec<Chunk>, Vec<Extent>, Vec<Run>);
 
@@ -182,7 +176,7 @@ impl ReadAhead {
         loop {
             let end = start + wanted;
             if self.bytes.len() < end {
-                self.bytes.resize(end.max(READ_BYTES_STEP), 0);
+                self.bytes.resize(end.max(Window::READ_BYTES_MAX), 0);
             }
             let unread = &mut self.bytes[self.filled..end];
             self.filled += read_full(file, unread, from + (self.filled - start) as u64)?;
@@ -198,7 +192,7 @@ impl ReadAhead {
                 }
                 return Ok(self.filled - start);
             }
-            wanted = (wanted * 4).clamp(FIRST_READ_BYTES, before + LINE_BYTES_MAX);
+            wanted = (wanted * 4).clamp(Window::FIRST_READ_BYTES, before + LINE_BYTES_MAX);
         }
     }
 
@@ -218,26 +212,13 @@ impl ReadAhead {
         if start < end {
             return (start.into(), (end - start) as usize);
         }
-        let is_of_it =
-            |chunk: &&Chunk| (chunk.segment, chunk.identity) == (run.segment, run.identity);
-        let Some(last) = self.chunks.last().filter(is_of_it) else {
-            return (run.offset, FIRST_READ_BYTES);
-        };
-        // Reads that continue the last one grow.
-        let twice = (last.range.len() * 2).clamp(FIRST_READ_BYTES, READ_BYTES_STEP);
-        let end = last.start + last.range.len() as u64;
-        if run.offset >= last.start && run.offset < end + NEAR_BYTES {
-            (run.offset, twice)
-        } else if run.offset < last.start && last.start - run.offset <= NEAR_BYTES {
-            // Backwards: up to the start of the last read.
-            let from = last
-                .start
-                .saturating_sub(twice.max(NEAR_BYTES as usize / 2) as u64);
-            let from = from.min(run.offset);
-            (from, (last.start - from) as usize)
-        } else {
-            (run.offset, FIRST_READ_BYTES)
-        }
+        let place = (run.segment, run.identity);
+        let last = self.chunks.last();
+        let last = last.filter(|chunk| (chunk.segment, chunk.identity) == place);
+        next_read(
+            last.map(|chunk| (chunk.start, chunk.range.len())),
+            run.offset,
+        )
     }
 }
 
