@@ -1,5 +1,6 @@
 //! `decklog messages`
 
+use decklog::Key;
 use decklog::query::{MessageQuery, Order};
 use uuid::Uuid;
 
@@ -28,7 +29,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     if let Some(id) = id
         && store.get_conversation(id)?.is_none()
     {
-        return Ok(missing(format!("conversation {id}")));
+        return Ok(missing(Key::Conversation(id)));
     }
     let none = "no messages match";
     let list = match id {

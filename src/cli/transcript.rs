@@ -1,5 +1,6 @@
 //! `decklog show`
 
+use decklog::Key;
 use decklog::query::{ConversationQuery, MessageQuery, Order};
 use uuid::Uuid;
 
@@ -26,7 +27,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
     let id = args.conversation;
     let Some(conversation) = store.get_conversation(id)? else {
-        return Ok(missing(format!("conversation {id}")));
+        return Ok(missing(Key::Conversation(id)));
     };
     let is_json = context.json;
     let agents = ConversationQuery {

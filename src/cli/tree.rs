@@ -2,9 +2,9 @@
 
 use std::str::FromStr;
 
-use decklog::Store;
 use decklog::query::{ConversationQuery, EventQuery, Order, TurnQuery};
 use decklog::tree::{EventNode, SessionItem, SessionNode};
+use decklog::{Key, Store};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -61,7 +61,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     match root {
         Some(Root::Event(id)) => match store.event_tree(id)? {
             Some(tree) => events(context, tree.nodes),
-            None => Ok(missing(format!("event {id}"))),
+            None => Ok(missing(Key::Event(id))),
         },
         Some(Root::Session(id)) => match store.session_tree(id)? {
             Some(tree) => session(context, tree.nodes),

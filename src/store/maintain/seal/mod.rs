@@ -22,9 +22,17 @@ impl Store {
     /// transactions, as reading, hashing and fsync happen without the lock. Seals that an earlier
     /// call left incomplete are completed.
     ///
+    /// # Errors
+    /// [`Io`](ErrorKind::Io), [`Locked`](ErrorKind::Locked),
+    /// [`ReadOnly`](ErrorKind::ReadOnly). Segments sealed before the error stay sealed.
+    pub fn seal(&self) -> Result<Vec<Seal>> {
+        self.seal_at(now())
+    }
+
+    /// Like [`seal`](Self::seal), with this time in epoch milliseconds as the current time.
+    ///
     /// ```
     /// # use decklog::{Store, Timestamp};
-    /// # use decklog::health::VerifyOptions;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// # store.log_event(None, "agent.started", None)?;
@@ -34,15 +42,6 @@ impl Store {
     /// assert_eq!(store.seal_head()?.unwrap().hash, seals[0].hash);
     /// # Ok::<(), decklog::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// [`Io`](ErrorKind::Io), [`Locked`](ErrorKind::Locked),
-    /// [`ReadOnly`](ErrorKind::ReadOnly). Segments sealed before the error stay sealed.
-    pub fn seal(&self) -> Result<Vec<Seal>> {
-        self.seal_at(now())
-    }
-
-    /// Like [`seal`](Self::seal), with this time in epoch milliseconds as the current time.
     ///
     /// # Errors
     /// As [`seal`](Self::seal); [`InvalidInput`](ErrorKind::InvalidInput) if the time is outside
