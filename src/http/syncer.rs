@@ -29,10 +29,10 @@ impl Syncer {
 
     /// Returns when everything acknowledged before is on disk.
     pub(super) async fn sync(&self) -> Result<()> {
-        let (told, answer) = oneshot::channel();
+        let (sender, answer) = oneshot::channel();
         let is_running = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            waiting.next.push(told);
+            waiting.next.push(sender);
             std::mem::replace(&mut waiting.is_running, true)
         };
         if !is_running {
@@ -55,9 +55,9 @@ fn run(store: &Store, waiting: &Mutex<Waiting>) {
             std::mem::take(&mut waiting.next)
         };
         let synced = store.sync();
-        for told in those {
+        for sender in those {
             let answer = synced.as_ref().copied().map_err(Error::clone);
-            let _ = told.send(answer);
+            let _ = sender.send(answer);
         }
     }
 }

@@ -124,12 +124,12 @@ impl SpanGuard {
     /// # Errors
     /// The error of the last record since the previous call that was not written.
     pub fn flush(&self) -> Result<()> {
-        let (told, answer) = sync_channel(1);
+        let (sender, answer) = sync_channel(1);
         let ended = || {
             let message = "the thread that writes spans has ended";
             Error::new(ErrorKind::Poisoned, message)
         };
-        self.queue.send(Seen::Flush(told)).map_err(|_| ended())?;
+        self.queue.send(Seen::Flush(sender)).map_err(|_| ended())?;
         answer.recv().map_err(|_| ended())?
     }
 

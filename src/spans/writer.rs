@@ -90,10 +90,10 @@ pub(super) fn write(store: &Store, seen: &Receiver<Seen>, lost: &AtomicU64) {
             match one {
                 Seen::Begun(begun) => writer.begin(begun),
                 Seen::Ended(ended) => writer.end(ended),
-                Seen::Flush(told) => {
+                Seen::Flush(sender) => {
                     writer.flush();
                     // The send fails if the caller no longer waits.
-                    let _ = told.send(writer.last_error.take().map_or(Ok(()), Err));
+                    let _ = sender.send(writer.last_error.take().map_or(Ok(()), Err));
                 }
                 Seen::End => {
                     writer.flush();

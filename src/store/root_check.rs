@@ -5,8 +5,8 @@ use std::io;
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{Storage, io_error};
 
-/// Fails if the store's path does not lead to the directory that this handle has open: whoever
-/// opens the path would not see what is written there.
+/// Fails if the store's path does not lead to the directory that this handle has open. Otherwise
+/// records would go to a directory that no other process opens.
 ///
 /// # Errors
 /// [`Io`](ErrorKind::Io) if nothing is at the path; [`Poisoned`](ErrorKind::Poisoned) if another

@@ -73,7 +73,7 @@ fn write_store(path: &Path, segments: u64, days: u64) {
     }
 }
 
-/// The disk without syncs, which would take minutes for so many files.
+/// The disk without syncs. With them, a test of many files would take minutes.
 #[derive(Debug)]
 struct Unsynced(Disk);
 
@@ -194,7 +194,7 @@ fn a_day_with_very_many_segments() {
     use_store(segments, 1, "one day");
 }
 
-/// Samples the number of open descriptors until it is told to stop.
+/// Samples the number of open descriptors until the test stops it.
 struct Descriptors {
     most: AtomicUsize,
     is_over: AtomicBool,

@@ -67,15 +67,15 @@ impl<S: Stream<Item = ServerSseMessage> + Send + 'static> Stream for Notificatio
         let Some(messages) = &mut self.messages else {
             return Poll::Ready(None);
         };
-        let told = ready!(messages.as_mut().poll_next(context));
+        let event = ready!(messages.as_mut().poll_next(context));
         // Before the client gets the answer, because its next request may have the same id.
-        if told.as_ref().is_none_or(is_answer) {
+        if event.as_ref().is_none_or(is_answer) {
             self.call = None;
         }
-        if told.is_none() {
+        if event.is_none() {
             self.messages = None;
         }
-        Poll::Ready(told)
+        Poll::Ready(event)
     }
 }
 
@@ -88,14 +88,18 @@ impl<S: Stream<Item = ServerSseMessage> + Send + 'static> Drop for Notifications
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let _call = call;
-                while messages.next().await.is_some_and(|told| !is_answer(&told)) {}
+                while messages
+                    .next()
+                    .await
+                    .is_some_and(|event| !is_answer(&event))
+                {}
             });
         }
     }
 }
 
-fn is_answer(told: &ServerSseMessage) -> bool {
-    let message = told.message.as_deref();
+fn is_answer(event: &ServerSseMessage) -> bool {
+    let message = event.message.as_deref();
     message.is_some_and(|message| {
         matches!(
             message,

@@ -64,8 +64,8 @@ impl Read for ZstdReader<'_> {
             if read > 0 {
                 return Ok(read);
             }
-            let told = decoder.get_checksum_from_data();
-            if told.is_some() && told != decoder.get_calculated_checksum() {
+            let expected = decoder.get_checksum_from_data();
+            if expected.is_some() && expected != decoder.get_calculated_checksum() {
                 return Err(io::Error::other("the checksum of a frame is wrong"));
             }
             self.is_in_frame = false;

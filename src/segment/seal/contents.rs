@@ -100,12 +100,12 @@ impl Sealer {
         read.map(|read| read.contents)
     }
 
-    /// As [`of_file`](Sealer::of_file). Calls `told` with the problem of each line, if there is
+    /// As [`of_file`](Sealer::of_file). Calls `report` with the problem of each line, if there is
     /// one, and `number` with the sequence numbers that count, as [`Audit::look`] does.
     pub(crate) fn read(
         file: &dyn StorageFile,
         name: SegmentName,
-        told: &mut dyn FnMut(Option<Report>),
+        report: &mut dyn FnMut(Option<Report>),
         number: &mut dyn FnMut(u64, bool),
     ) -> io::Result<Reading> {
         let mut sealer = Sealer::new(name);
@@ -124,7 +124,7 @@ impl Sealer {
                 Ok(leaf) => sealer.tree.push(leaf),
                 Err(e) => failed = failed.take().or(Some(e)),
             }
-            told(sealer.look(stretch, number));
+            report(sealer.look(stretch, number));
         };
         let (all, mut buffer) = (Span::ALL, Buffer::default());
         let scanned = scan_span(file, name.kind, all, LINE_BYTES_MAX, &mut buffer, &mut look)?;

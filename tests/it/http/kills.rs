@@ -45,7 +45,7 @@ fn insist(client: &Client, path: &str, header: &str, body: &str) -> (u16, u64) {
     }
 }
 
-/// Posts messages until told to stop. Returns the number of messages, and how many of them existed
+/// Posts messages until `is_over` is set. Returns the number of messages, and how many of them existed
 /// already when they were sent again.
 fn talk(client: &Client, nth: usize, is_over: &AtomicBool) -> (u64, u64) {
     let id = Uuid::new_v4();

@@ -31,7 +31,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A server of this store, before any message. It offers all tools unless told otherwise.
+    /// A server of this store, before any message. By default it offers all tools.
     pub fn start(store: &Path, args: &[&str]) -> Client {
         let mut command = Command::new(env!("CARGO_BIN_EXE_decklog"));
         command.arg("mcp").arg("--store").arg(store).args(args);
