@@ -47,12 +47,10 @@ use crate::store::Store;
 ///
 /// let analytics = store.analytics();
 /// let conversation = Conversation::new(uuid::Uuid::new_v4(), Client::Api);
-/// let answer = ConversationMessage {
-///     model_used: Some("small-1".into()),
-///     tokens_out: Some(7),
-///     latency_ms: Some(850),
-///     ..ConversationMessage::new(conversation.id, Role::Assistant, "hello")
-/// };
+/// let answer = ConversationMessage::new(conversation.id, Role::Assistant, "hello")
+///     .model_used("small-1")
+///     .tokens_out(7)
+///     .latency_ms(850);
 /// store.record(conversation)?;
 /// store.record(answer)?;
 /// let models = analytics.models(&AnalyticsQuery::default())?;
