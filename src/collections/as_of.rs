@@ -49,9 +49,7 @@ impl Store {
 impl AsOf<'_> {
     /// The turn with this id; `None` if it did not exist or was retracted at that time.
     pub fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
-        self.store
-            .inner()
-            .with_snapshot(|view| turns::get(view, id, self.at))
+        turns::get(self.store.inner(), id, self.at)
     }
 
     /// Lists the turns that existed and were not retracted at that time, in pages.
@@ -72,8 +70,7 @@ impl AsOf<'_> {
     /// The tool call with this key, with its outcome if it had one; `None` if it did not exist or
     /// was retracted at that time.
     pub fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>> {
-        let inner = self.store.inner();
-        inner.with_snapshot(|view| calls::get(view, request_id, call_id, self.at))
+        calls::get(self.store.inner(), request_id, call_id, self.at)
     }
 
     /// Lists the tool calls that existed and were not retracted at that time, in pages.

@@ -7,13 +7,13 @@ use super::as_of::assertion;
 use super::page::{Cursor, Page, Walk, page};
 use super::query::query;
 use super::{
-    Ack, collision, lower, not_found, outcome, put_version, read_as, says, time, unchanged,
+    Ack, collision, get_row, lower, not_found, outcome, put_version, read_as, says, time, unchanged,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{CALL_ID, Loc, REQUEST_ID, RowId, Select};
 use crate::line::{Decoded, Op, Value};
 use crate::record::{CallStatus, Kind, Record, ToolCall, ToolCallDone, ToolCallReq, same_json};
-use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
+use crate::store::{Inner, Reads, Redacted, RowLines, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::ToolCalls;
 
@@ -270,18 +270,17 @@ fn check_key(known: &ToolCallReq, request_id: Uuid, call_id: &str) -> Result<()>
 }
 
 pub(super) fn get(
-    view: &Snapshot<'_>,
+    inner: &Inner,
     request_id: Uuid,
     call_id: &str,
     as_of: Option<i64>,
 ) -> Result<Option<ToolCall>> {
     let mut text = [0; Hyphenated::LENGTH];
-    let key = view.hasher().key([lower(request_id, &mut text), call_id]);
-    let Some(row) = view.table(KIND).find(key) else {
-        return Ok(None);
-    };
-    view.expect(KIND, std::iter::once(row));
-    let call = read(view, row, as_of)?;
+    let key = [lower(request_id, &mut text), call_id];
+    let quick = |lines: &RowLines<'_>| Some((lines.asserted()?, lines.done()?));
+    let call = get_row(inner, KIND, key, as_of, quick, |view, row| {
+        read(view, row, as_of)
+    })?;
     Ok(call.filter(|(req, _)| check_key(req, request_id, call_id).is_ok()))
 }
 

@@ -6,11 +6,11 @@ use uuid::fmt::Hyphenated;
 use super::conversations::check_known;
 use super::page::{Cursor, Page, Walk, page_of};
 use super::query::query;
-use super::{Ack, collision, lower, number, read_as, says, standing_as, unchanged};
+use super::{Ack, collision, get_row, lower, number, read_as, says, standing_as, unchanged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Position, RowId, Select, Table};
 use crate::record::{ConversationMessage, Kind, Record, Role, same_json};
-use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
+use crate::store::{Inner, Reads, Redacted, RowLines, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::Messages;
 
@@ -103,14 +103,13 @@ impl MessageQuery {
 impl Store {
     /// The message with this id.
     pub fn get_message(&self, id: Uuid) -> Result<Option<ConversationMessage>> {
-        self.inner().with_snapshot(|view| {
-            let mut text = [0; Hyphenated::LENGTH];
-            let Some((row, _)) = view.find(KIND, [lower(id, &mut text), ""]) else {
-                return Ok(None);
-            };
-            view.expect(KIND, std::iter::once(row));
-            Ok(read(view, row)?.filter(|message| message.id == id))
-        })
+        let mut text = [0; Hyphenated::LENGTH];
+        let key = [lower(id, &mut text), ""];
+        let quick = |lines: &RowLines<'_>| lines.asserted().map(|message: Box<_>| *message);
+        let message = get_row(self.inner(), KIND, key, None, quick, |view, row| {
+            read(view, row)
+        })?;
+        Ok(message.filter(|message| message.id == id))
     }
 
     /// Lists messages, in pages. Default page size: 100. With a `conversation_id`, lists the

@@ -62,7 +62,7 @@ use crate::index::{Loc, RowId};
 use crate::line::{Decoded, TypedRecord};
 use crate::privacy::is_redacted;
 use crate::record::{GIVEN_NUMBER_MAX, Kind, NUMBER_MAX, Record, Validity};
-use crate::store::{PreparedRecord, Reads, Redacted, Store, Txn};
+use crate::store::{Inner, PreparedRecord, Reads, Redacted, RowLines, Snapshot, Store, Txn};
 
 /// Maximum number of records in a batch, for callers that split an endless input.
 pub(crate) const BATCH_RECORDS_MAX: usize = 1_000;
@@ -555,6 +555,28 @@ fn unchanged(txn: &mut Txn<'_>, loc: Loc, seq: u64) -> Result<Ack> {
 fn standing(from: &impl Reads, kind: Kind, id: RowId) -> Result<Option<Decoded>> {
     let row = from.table(kind).row(id).filter(|row| row.stands());
     row.map(|row| from.read(kind, row.asserted)).transpose()
+}
+
+/// Reads the row of a key as of a time; `None` if the log has no lines with that key. `quick` reads
+/// its current lines if they are as decklog wrote them, and `read` the row in any case.
+fn get_row<T>(
+    inner: &Inner,
+    kind: Kind,
+    key: [&str; 2],
+    as_of: Option<i64>,
+    quick: impl Fn(&RowLines<'_>) -> Option<T>,
+    read: impl Fn(&Snapshot<'_>, RowId) -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    let key = inner.hasher().key(key);
+    if as_of.is_none()
+        && let Some(found) = inner.read_row(kind, key, quick)?
+    {
+        return Ok(found);
+    }
+    inner.with_snapshot(|view| match view.table(kind).find(key) {
+        Some(row) => read(view, row),
+        None => Ok(None),
+    })
 }
 
 /// Formats a UUID in the form used in lines: lower case with hyphens.

@@ -1,5 +1,6 @@
 //! Lists: ordering, pagination, and the index walk that fills a page.
 
+use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +10,7 @@ use super::as_of::assertion;
 use crate::error::{Error, Result};
 use crate::index::{KeyHash, Position, RowId, Select, Table};
 use crate::record::{Kind, words};
-use crate::store::{Inner, ReadAhead, Reads, Snapshot};
+use crate::store::{Inner, ReadAhead, Reads, Snapshot, Watermark};
 
 /// Default number of records of a page.
 pub const PAGE_LIMIT: usize = 100;
@@ -211,11 +212,13 @@ pub(super) fn page_of<T>(
     };
     let (mut limit, mut len) = (walk.limit, 0);
     let (mut part_walk, mut ahead) = (walk, ReadAhead::new());
+    let batch = RefCell::new(Batch::default());
     'all: loop {
         // One extra item shows whether there is another page.
         part_walk.limit = (limit - len).saturating_add(1);
         let part = inner.with_snapshot_ahead(&mut ahead, |view| {
-            part(view, kind, part_walk, &passes, &read)
+            let mut batch = batch.borrow_mut();
+            part(view, kind, part_walk, &mut batch, &passes, &read)
         })?;
         for item in part.items {
             let comes_first = |(before, _): &(Cursor, T)| comes_first(walk.order, *before, item.0);
@@ -251,67 +254,84 @@ struct Part<T> {
     seen: Option<Cursor>,
 }
 
+/// The next rows of a walk. They are valid until something changes in the log.
+#[derive(Default)]
+struct Batch {
+    rows: Vec<Position>,
+    /// The row after which the walk continues, if it does.
+    until: Option<Cursor>,
+    watermark: Option<Watermark>,
+}
+
+impl Batch {
+    /// Walks the index until there are enough rows or the time of a part is over.
+    fn walk(
+        view: &Snapshot<'_>,
+        kind: Kind,
+        walk: Walk,
+        end: &mut PartEnd,
+        passes: impl Fn(&Table, RowId) -> bool,
+    ) -> Batch {
+        let table = view.table(kind);
+        // When listing as of a past time, `with_past` handles the rows with a history.
+        let is_listed = |row| walk.as_of.is_none() || table.history(row).is_none();
+        let at_a_time = walk.limit.min(ROWS_AT_A_TIME);
+        let mut batch = Batch {
+            watermark: Some(view.watermark()),
+            ..Batch::default()
+        };
+        for position in ordered(table, walk) {
+            if is_listed(position.row) && passes(table, position.row) {
+                batch.rows.push(position);
+            }
+            if batch.rows.len() == at_a_time || end.has_come(false) {
+                batch.until = Some(cursor_at(position));
+                break;
+            }
+        }
+        batch
+    }
+}
+
 /// Walks rows until the time of a part is over. Lines that are adjacent in the file are read
-/// together.
+/// together. `batch` keeps the rows while their first line is read without the lock.
 fn part<T>(
     view: &Snapshot<'_>,
     kind: Kind,
     walk: Walk,
+    batch: &mut Batch,
     passes: impl Fn(&Table, RowId) -> bool,
     read: impl Fn(&Snapshot<'_>, RowId) -> Seen<T>,
 ) -> Result<Part<T>> {
-    let table = view.table(kind);
-    // When listing as of a past time, `with_past` handles the rows with a history.
-    let is_listed = |row| walk.as_of.is_none() || table.history(row).is_none();
-    let mut rows = ordered(table, walk);
     let mut end = PartEnd::new();
-    let (mut items, mut seen) = (Vec::new(), None);
-    let mut some: Vec<Position> = Vec::new();
-    let at_a_time = walk.limit.min(ROWS_AT_A_TIME);
-    loop {
-        some.clear();
-        for position in rows.by_ref() {
-            if is_listed(position.row) && passes(table, position.row) {
-                some.push(position);
-            }
-            let is_over = end.has_come(false);
-            if some.len() == at_a_time || is_over {
-                if is_over && some.is_empty() {
-                    return Ok(Part {
-                        items,
-                        bytes: view.bytes_read(),
-                        seen: Some(cursor_at(position)),
-                    });
-                }
+    if batch.watermark != Some(view.watermark()) {
+        *batch = Batch::walk(view, kind, walk, &mut end, passes);
+        view.expect(kind, batch.rows.iter().map(|position| position.row));
+    }
+    let mut items = Vec::with_capacity(batch.rows.len());
+    let (mut last, mut seen) = (None, batch.until);
+    for position in batch.rows.iter().copied() {
+        let item = match read(view, position.row) {
+            // The next line is not in memory: end this part so that it is read ahead without the
+            // lock.
+            Err(_) if view.lacks_lines() && last.is_some() => {
+                seen = last;
                 break;
             }
-        }
-        if some.is_empty() {
-            return Ok(Part {
-                items,
-                bytes: view.bytes_read(),
-                seen: None,
-            });
-        }
-        for position in view.reading(kind, &some, |position| position.row) {
-            let item = match read(view, position.row) {
-                // The next line is not in memory: end this part so that it is read ahead without
-                // the lock.
-                Err(_) if view.lacks_lines() && seen.is_some() => {
-                    let bytes = view.bytes_read();
-                    return Ok(Part { items, bytes, seen });
-                }
-                item => item?,
-            };
-            let cursor = cursor_at(position);
-            seen = Some(cursor);
-            items.extend(item.map(|(_, item)| (cursor, item)));
-            let bytes = view.bytes_read();
-            if items.len() == walk.limit || bytes >= walk.bytes_max || end.has_come(true) {
-                return Ok(Part { items, bytes, seen });
-            }
+            item => item?,
+        };
+        let cursor = cursor_at(position);
+        last = Some(cursor);
+        items.extend(item.map(|(_, item)| (cursor, item)));
+        let is_full = items.len() == walk.limit || view.bytes_read() >= walk.bytes_max;
+        if is_full || end.has_come(true) {
+            seen = last;
+            break;
         }
     }
+    batch.watermark = None;
+    let bytes = view.bytes_read();
+    Ok(Part { items, bytes, seen })
 }
 
 pub(super) fn cursor_at(position: Position) -> Cursor {

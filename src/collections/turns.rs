@@ -6,12 +6,12 @@ use uuid::fmt::Hyphenated;
 use super::as_of::assertion;
 use super::page::{Cursor, Page, Walk, page};
 use super::query::query;
-use super::{Ack, collision, lower, put_version, standing_as, time};
+use super::{Ack, collision, get_row, lower, put_version, standing_as, time};
 use crate::error::Result;
 use crate::index::{RowId, Select};
 use crate::line::Decoded;
 use crate::record::{ConversationTurn, Kind, Record, TurnKind};
-use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
+use crate::store::{Inner, Redacted, RowLines, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::ConversationTurns;
 
@@ -113,18 +113,14 @@ fn turn_at(decoded: Decoded) -> Result<ConversationTurn> {
     }
 }
 
-pub(super) fn get(
-    view: &Snapshot<'_>,
-    id: Uuid,
-    as_of: Option<i64>,
-) -> Result<Option<ConversationTurn>> {
+pub(super) fn get(inner: &Inner, id: Uuid, as_of: Option<i64>) -> Result<Option<ConversationTurn>> {
     let mut text = [0; Hyphenated::LENGTH];
-    let key = view.hasher().key([lower(id, &mut text), ""]);
-    let Some(row) = view.table(KIND).find(key) else {
-        return Ok(None);
-    };
-    view.expect(KIND, std::iter::once(row));
-    Ok(read(view, row, as_of)?.filter(|turn| turn.id == id))
+    let key = [lower(id, &mut text), ""];
+    let quick = |lines: &RowLines<'_>| lines.asserted();
+    let turn = get_row(inner, KIND, key, as_of, quick, |view, row| {
+        read(view, row, as_of)
+    })?;
+    Ok(turn.filter(|turn| turn.id == id))
 }
 
 pub(super) fn list(

@@ -71,6 +71,19 @@ struct Run {
     extent: Extent,
 }
 
+impl Run {
+    fn new(state: &State, offset: u32, extent: Extent) -> Run {
+        let Segment { name, identity, .. } = state.segments[extent.segment as usize];
+        Run {
+            segment: extent.segment,
+            name,
+            identity,
+            offset: offset.into(),
+            extent,
+        }
+    }
+}
+
 impl ReadAhead {
     /// An empty `ReadAhead` that reuses the buffers of this thread's last one.
     pub(crate) fn new() -> ReadAhead {
@@ -100,64 +113,78 @@ impl ReadAhead {
 
     fn find_at(&self, segment: u32, identity: u64, offset: u64) -> Option<Range<usize>> {
         let last = self.last_found.get();
-        let likely = [last, last + 1];
-        let others = (0..self.chunks.len()).rev();
-        likely.into_iter().chain(others).find_map(|nth| {
-            let chunk = self.chunks.get(nth)?;
-            if (chunk.segment, chunk.identity) != (segment, identity) {
-                return None;
-            }
-            let start = usize::try_from(offset.checked_sub(chunk.start)?).ok()?;
-            let rest = self.bytes.get(chunk.range.clone())?.get(start..)?;
-            let len = match memchr::memchr(b'\n', rest) {
-                None if chunk.is_cut && start == 0 => rest.len(),
-                lf => lf?,
-            };
-            self.last_found.set(nth);
-            let start = chunk.range.start + start;
-            Some(start..start + len)
-        })
+        let find_in = |nth| self.find_in(nth, segment, identity, offset);
+        let others = || (0..self.chunks.len()).rev().find_map(find_in);
+        find_in(last).or_else(|| find_in(last + 1)).or_else(others)
+    }
+
+    #[inline]
+    fn find_in(
+        &self,
+        nth: usize,
+        segment: u32,
+        identity: u64,
+        offset: u64,
+    ) -> Option<Range<usize>> {
+        let chunk = self.chunks.get(nth)?;
+        if (chunk.segment, chunk.identity) != (segment, identity) {
+            return None;
+        }
+        let start = usize::try_from(offset.checked_sub(chunk.start)?).ok()?;
+        let rest = self.bytes.get(chunk.range.clone())?.get(start..)?;
+        let len = match memchr::memchr(b'\n', rest) {
+            None if chunk.is_cut && start == 0 => rest.len(),
+            lf => lf?,
+        };
+        self.last_found.set(nth);
+        let start = chunk.range.start + start;
+        Some(start..start + len)
     }
 
     pub(super) fn line(&self, place: Range<usize>) -> &[u8] {
         self.bytes.get(place).unwrap_or_default()
     }
 
+    /// The expected bytes that a line is in.
+    fn extent_of(&self, loc: Loc) -> Option<usize> {
+        let has_it = |extent: &Extent| {
+            extent.segment == loc.segment && (extent.start..extent.end).contains(&loc.offset)
+        };
+        self.expected.iter().position(has_it)
+    }
+
     /// Sets the lines to read: the one at this location, and those expected after it.
     pub(super) fn miss(&mut self, state: &State, loc: Loc) {
-        let run = |offset: u32, extent: Extent| {
-            let Segment { name, identity, .. } = state.segments[extent.segment as usize];
-            Run {
-                segment: extent.segment,
-                name,
-                identity,
-                offset: offset.into(),
-                extent,
-            }
-        };
-        let Loc { segment, offset } = loc;
-        let has_it = |extent: &Extent| {
-            extent.segment == segment && (extent.start..extent.end).contains(&offset)
-        };
         self.missing.clear();
-        let Some(first) = self.expected.iter().position(has_it) else {
-            let (start, end) = (offset, offset);
-            let alone = Extent {
-                segment,
-                start,
-                end,
-            };
-            self.missing.push(run(offset, alone));
+        self.want(state, loc);
+        let Some(first) = self.extent_of(loc) else {
             return;
         };
-        self.missing.push(run(offset, self.expected[first]));
         let mut bytes = 0;
         let rest = self.expected[first + 1..].iter().take_while(|extent| {
             bytes += (extent.end - extent.start) as usize;
             bytes <= READ_BYTES_MAX
         });
-        let rest = rest.map(|extent| run(extent.start, *extent));
+        let rest = rest.map(|extent| Run::new(state, extent.start, *extent));
         self.missing.extend(rest);
+    }
+
+    /// Adds a line to those to read. Returns the identity of its segment.
+    pub(super) fn want(&mut self, state: &State, loc: Loc) -> u64 {
+        let Loc { segment, offset } = loc;
+        let alone = Extent {
+            segment,
+            start: offset,
+            end: offset,
+        };
+        let extent = self.extent_of(loc).map_or(alone, |nth| self.expected[nth]);
+        let run = Run::new(state, offset, extent);
+        match self.missing.last_mut() {
+            // One read includes both lines if it includes the later one.
+            Some(last) if last.extent == extent => last.offset = last.offset.max(run.offset),
+            _ => self.missing.push(run),
+        }
+        run.identity
     }
 
     /// Whether there are lines to read.
@@ -182,7 +209,8 @@ impl ReadAhead {
             self.filled += read_full(file, unread, from + (self.filled - start) as u64)?;
             let read = self.bytes.get(start + before..self.filled);
             let read = read.unwrap_or_default();
-            let is_whole = memchr::memchr(b'\n', read).is_some();
+            // What is read usually ends with an LF.
+            let is_whole = memchr::memrchr(b'\n', read).is_some();
             if is_whole || self.filled < end || read.len() >= LINE_BYTES_MAX {
                 let line_end = self.filled.min(start + before + LINE_BYTES_MAX);
                 let line = line_end.min(start + before)..line_end;

@@ -47,6 +47,18 @@ impl Inner {
         self.catch_up()
     }
 
+    /// A further snapshot of a call. It is at least as new as the first, so it includes everything
+    /// that was acknowledged before the call, and does not look for the commits of other processes
+    /// again.
+    fn later_snapshot(&self) -> Result<Snapshot<'_>> {
+        let state = self.state.read();
+        if state.is_stale {
+            drop(state);
+            return self.catch_up();
+        }
+        Ok(Snapshot::new(self, state))
+    }
+
     /// As [`snapshot`](Self::snapshot), if the state may be out of date.
     #[cold]
     fn catch_up(&self) -> Result<Snapshot<'_>> {
@@ -110,7 +122,11 @@ impl Inner {
         ahead.trim();
         loop {
             let known = std::mem::take(ahead);
-            let view = self.snapshot()?;
+            let view = if misses == 0 {
+                self.snapshot()?
+            } else {
+                self.later_snapshot()?
+            };
             let view = view.with_ahead(known, misses > MISSES_MAX);
             let moved = view.state.moved;
             let mut answer = ask(&view);
