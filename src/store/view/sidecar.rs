@@ -12,8 +12,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::state::{Segment, State};
 use crate::index::Index;
-use crate::line::LINE_BYTES_MAX;
-use crate::segment::{Found, SegmentName, scan};
+use crate::segment::{Found, SegmentName, Span, scan};
 use crate::storage::{Access, FileTimes, Storage, StorageFile, read_full, replace_file};
 use crate::store::manifest;
 
@@ -307,7 +306,11 @@ fn is_intact(storage: &dyn Storage, segment: &Segment) -> bool {
         is_intact &= found.report().is_none();
         found.facts(kind, &mut |fact| last_seq = fact.envelope.seq);
     };
-    let scanned = scan(&*file, kind, 0, segment.end, LINE_BYTES_MAX, &mut look);
+    let span = Span {
+        until: segment.end,
+        ..Span::ALL
+    };
+    let scanned = scan(&*file, kind, span, &mut look);
     let is_whole =
         scanned.is_ok_and(|scanned| scanned.end == segment.end && scanned.tail.is_none());
     is_whole && is_intact && last_seq == segment.last_seq

@@ -10,7 +10,7 @@ use super::{Dependents, discard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Day, now};
 use crate::segment::SegmentName;
-use crate::segment::seal::{Contents, Seal, Sealer, hash_file};
+use crate::segment::seal::{Contents, Seal, hash_file};
 use crate::storage::{
     Access, Entry, Storage, StorageFile, append_all, full_path, if_there, io_error, read_full,
     remove_if_there,
@@ -252,7 +252,7 @@ impl RewritePlan {
         storage.set_read_only(path)?;
         // A handle opened for reading also syncs the mode.
         storage.open(path, Access::Read)?.sync()?;
-        let contents = Sealer::of_file(&*out, name)?;
+        let contents = Contents::of(&*out, name)?;
         Ok((out.stat()?.identity, contents))
     }
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::line::{Decoded, Envelope, Value};
 use crate::record::{Day, Key, now};
 use crate::segment::SegmentName;
-use crate::segment::seal::{Proof, Seal, SealHead, SealReason, Sealer, hash_file};
+use crate::segment::seal::{Contents, Proof, Seal, SealHead, SealReason, hash_file};
 use crate::storage::{Access, full_path, if_there, io_error};
 use crate::store::{Inner, Reads, Snapshot, Store};
 
@@ -221,7 +221,7 @@ impl Inner {
         if log.last_of(name).is_some() {
             return Ok(None);
         }
-        let contents = Sealer::of_file(&*file, name).map_err(|e| io("read the segment", e))?;
+        let contents = Contents::of(&*file, name).map_err(|e| io("read the segment", e))?;
         let read = file.stat().map_err(|e| io("look at the segment", e))?;
         log.settle(storage)?;
         let sealed = self.transact(|_| {

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::line::decode;
 use crate::record::{Kind, Record};
-use crate::segment::{Damage, DamageClass, Fact, Found, Report, SegmentName, each_fact};
+use crate::segment::{Damage, DamageClass, Fact, Report, SegmentName, each_fact};
 use crate::storage::{Access, Storage};
 
 /// Checks lines that hold records.
@@ -19,19 +19,17 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    pub(super) fn look(&mut self, name: SegmentName, line: &Found<'_>) {
-        line.facts(name.kind, &mut |fact: Fact<'_>| {
-            let Ok(decoded) = decode(name.kind, fact.bytes) else {
-                return;
-            };
-            if let Some((of, _)) = unique(&decoded.record) {
-                self.unique.push(xxh3_64(of.as_bytes()));
-            }
-            if let Err(e) = decoded.record.checked() {
-                let reason = format!("no writer of decklog writes such a value: {}", e.reason());
-                self.found.push(breach(name, &fact, reason));
-            }
-        });
+    pub(super) fn look(&mut self, name: SegmentName, fact: &Fact<'_>) {
+        let Ok(decoded) = decode(name.kind, fact.bytes) else {
+            return;
+        };
+        if let Some((of, _)) = unique(&decoded.record) {
+            self.unique.push(xxh3_64(of.as_bytes()));
+        }
+        if let Err(e) = decoded.record.checked() {
+            let reason = format!("no writer of decklog writes such a value: {}", e.reason());
+            self.found.push(breach(name, fact, reason));
+        }
     }
 
     pub(super) fn add(&mut self, other: Rules) {

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Result, is_of_what_is_read};
 use crate::index::{Entry, Hasher, Loc};
-use crate::line::{Envelope, LINE_BYTES_MAX, good};
+use crate::line::{Envelope, good};
 use crate::segment::{
-    Buffer, DamageClass, Fact, Misplaced, Report, Scanned, SegmentName, Span, Stretch, scan_span,
+    DamageClass, Fact, Misplaced, Report, Scanned, SegmentName, Span, Stretch, first_line,
+    scan_stretches,
 };
 use crate::storage::{Access, Storage, StorageFile, io_error, is_gone};
 
@@ -170,12 +171,11 @@ fn read_parts(storage: &dyn Storage, hasher: Hasher, jobs: &[ScanJob]) -> Vec<Pa
     };
     let parts = Mutex::new(parts);
     let work = || {
-        let mut buffer = Buffer::default();
         let mut results = Vec::new();
         let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
         while let Some(part) = next() {
             // The results hold no file handles: there may be more segments than files can be open.
-            let read = part.and_then(|part| match part.read(hasher, &mut buffer) {
+            let read = part.and_then(|part| match part.read(hasher) {
                 Ok(read) => Ok((part.place, part.span.from, read)),
                 Err(e) => Err((part.place, e)),
             });
@@ -296,7 +296,7 @@ struct Read {
 
 impl Part {
     /// Reads the lines that begin in this part; `None` if there is none.
-    fn read(&self, hasher: Hasher, buffer: &mut Buffer) -> io::Result<Option<Read>> {
+    fn read(&self, hasher: Hasher) -> io::Result<Option<Read>> {
         let Part {
             job,
             mut span,
@@ -304,7 +304,7 @@ impl Part {
             ..
         } = *self;
         if span.from > job.from {
-            match buffer.first_line(&**file, span)? {
+            match first_line(&**file, span)? {
                 Some(first) => span.from = first,
                 None => return Ok(None),
             }
@@ -314,9 +314,9 @@ impl Part {
         let mut lines = Vec::with_capacity((bytes / LINE_BYTES_USUAL) as usize);
         let mut reports = Vec::new();
         let mut misplaced = Misplaced::in_day_of(job.name);
-        let mut take = |offset: u64, len: usize, envelope: &Envelope<'_>, is_altered: bool| {
+        let mut take = |offset: u64, len: u64, envelope: &Envelope<'_>, is_altered: bool| {
             if !is_altered {
-                misplaced.look(envelope.at, offset, offset + len as u64);
+                misplaced.look(envelope.at, offset, offset + len);
             }
             // Lines past 4 GiB are reported by `beyond_index`.
             let Ok(offset) = u32::try_from(offset) else {
@@ -331,28 +331,19 @@ impl Part {
         };
         let mut last = None;
         let mut sink = |stretch: Stretch<'_>| {
-            last = match stretch {
-                Stretch::Line { bytes, .. } => line_end(bytes),
-                Stretch::TooLong { .. } => None,
-            };
-            if let Stretch::Line { offset, bytes } = stretch
-                && let Some(envelope) = good(kind, bytes)
-            {
-                take(offset, bytes.len(), &envelope, false);
+            last = stretch.bytes.and_then(line_end);
+            if let Some(envelope) = stretch.bytes.and_then(|bytes| good(kind, bytes)) {
+                take(stretch.offset, stretch.len, &envelope, false);
                 return;
             }
             let found = stretch.classified(kind);
             reports.extend(found.report());
             found.facts(kind, &mut |fact: Fact<'_>| {
-                take(
-                    fact.offset,
-                    fact.bytes.len(),
-                    fact.envelope,
-                    fact.is_altered,
-                );
+                let len = fact.bytes.len() as u64;
+                take(fact.offset, len, fact.envelope, fact.is_altered);
             });
         };
-        let scanned = scan_span(&**file, kind, span, LINE_BYTES_MAX, buffer, &mut sink);
+        let scanned = scan_stretches(&**file, kind, span, &mut sink);
         Ok(Some(Read {
             scanned: scanned?,
             run: Run::new(lines),
