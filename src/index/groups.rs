@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::bytes::{In, Out};
+use super::bytes::{Codec, In, encode_items};
 use super::list::{LaidList, List};
 use super::rows::{Position, RowId, Rows};
 use super::shape::Place;
@@ -266,23 +266,15 @@ impl Groups {
 }
 
 impl Groups {
-    pub(super) fn dump(&self, out: &mut Out<'_>) {
+    pub(super) fn dump(&self, out: &mut Vec<u8>) {
         self.heads.dump(out);
-        out.count(self.older.len());
-        for older in &self.older {
-            out.u32(*older);
-        }
-        for depth in &self.depths {
-            out.put([*depth]);
-        }
-        out.count(self.lists.len());
+        self.older.encode(out);
+        out.extend_from_slice(&self.depths);
+        (self.lists.len() as u64).encode(out);
         for list in &self.lists {
             list.dump(out);
         }
-        out.count(self.mixed.len());
-        for hash in &self.mixed {
-            out.u32(*hash);
-        }
+        encode_items(self.mixed.iter(), out);
     }
 }
 
@@ -303,13 +295,13 @@ impl<'a> LaidGroups<'a> {
         let depths = from.items(len)?;
         let lists = (0..from.count(8)?).map(|_| LaidList::read(from));
         let lists = lists.collect::<Option<_>>()?;
-        let mixed = (0..from.count(4)?).map(|_| from.u32());
+        let mixed = Vec::decode(from)?;
         Some(LaidGroups {
             heads,
             older,
             depths,
             lists,
-            mixed: mixed.collect::<Option<_>>()?,
+            mixed: mixed.into_iter().collect(),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use super::bytes::{In, Out};
+use super::bytes::{Codec, In};
 use super::rows::{Position, RowId};
 
 /// Maximum number of rows in a chunk. An insertion other than at the end moves half of them on
@@ -266,20 +266,15 @@ impl DoubleEndedIterator for Range<'_> {
 }
 
 impl List {
-    pub(super) fn dump(&self, out: &mut Out<'_>) {
-        out.count(self.chunks.len());
+    pub(super) fn dump(&self, out: &mut Vec<u8>) {
+        (self.chunks.len() as u64).encode(out);
         for chunk in &self.chunks {
-            out.i64(chunk.first.at);
-            out.u64(chunk.first.seq);
+            (chunk.first.at, chunk.first.seq).encode(out);
         }
         for chunk in &self.chunks {
-            out.u32(chunk.rows.len() as u32);
+            (chunk.rows.len() as u32).encode(out);
         }
-        for chunk in &self.chunks {
-            for row in &chunk.rows {
-                out.u32(row.0);
-            }
-        }
+        self.iter().for_each(|row| row.encode(out));
     }
 }
 

@@ -2,7 +2,7 @@
 //! tag depends on the tag alone, so the table can be grown, built in bulk and written to a file in
 //! one pass, without access to the data that the values refer to.
 
-use super::bytes::{In, Out};
+use super::bytes::{Codec, In};
 
 /// An empty slot. No used slot has this value.
 const EMPTY: u64 = u64::MAX;
@@ -174,11 +174,9 @@ impl Slots {
 }
 
 impl Slots {
-    pub(super) fn dump(&self, out: &mut Out<'_>) {
-        out.count(self.len);
-        for slot in self.used() {
-            out.u64(slot);
-        }
+    pub(super) fn dump(&self, out: &mut Vec<u8>) {
+        (self.len as u64).encode(out);
+        self.used().for_each(|slot| slot.encode(out));
     }
 }
 

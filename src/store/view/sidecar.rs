@@ -11,7 +11,7 @@ use uuid::Uuid;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::state::{Segment, State};
-use crate::index::Index;
+use crate::index::{Codec, In, Index, encoded_as};
 use crate::segment::{Found, SegmentName, Span, scan};
 use crate::storage::{Access, FileTimes, Storage, StorageFile, read_full, replace_file};
 use crate::store::manifest;
@@ -105,15 +105,11 @@ fn read(storage: &dyn Storage, store_id: Uuid) -> Option<(Vec<Covered>, u64, Ind
         return None;
     }
     let body = body.strip_prefix(MAGIC)?;
-    let mut rest = Words(body.strip_prefix(store_id.as_bytes())?);
-    let max_seq = rest.next()?;
-    let count = usize::try_from(rest.next()?).ok()?;
-    if count > rest.0.len() / Covered::BYTES {
-        return None;
-    }
-    let covered: Option<Vec<Covered>> = (0..count).map(|_| Covered::take(&mut rest)).collect();
-    let index = Index::load(rest.0, u32::try_from(count).ok()?)?;
-    Some((covered?, max_seq, index))
+    let bytes = body.strip_prefix(store_id.as_bytes())?;
+    let mut from = In { bytes, segments: 0 };
+    let (max_seq, covered) = <(u64, Vec<Covered>)>::decode(&mut from)?;
+    let index = Index::load(from.bytes, u32::try_from(covered.len()).ok()?)?;
+    Some((covered, max_seq, index))
 }
 
 /// Fills the buffer with the file's first bytes, on all cores, and returns their hash. `None` if
@@ -207,8 +203,7 @@ fn write(storage: &dyn Storage, store_id: Uuid, state: &State) -> Option<Vec<u8>
     let now_ns = now_ns();
     let mut out = MAGIC.to_vec();
     out.extend_from_slice(store_id.as_bytes());
-    out.extend_from_slice(&state.max_seq.to_le_bytes());
-    out.extend_from_slice(&(state.segments.len() as u64).to_le_bytes());
+    let mut covered = Vec::with_capacity(state.segments.len());
     for segment in &state.segments {
         let SegmentName { day, kind, .. } = segment.name;
         let may_grow = state
@@ -219,9 +214,10 @@ fn write(storage: &dyn Storage, store_id: Uuid, state: &State) -> Option<Vec<u8>
             read_ns: state.read_ns,
             now_ns,
         };
-        cover(storage, segment, may_grow, clock)?.put(&mut out);
+        covered.push(cover(storage, segment, may_grow, clock)?);
     }
-    state.index.dump(&mut out).ok()?;
+    (state.max_seq, covered).encode(&mut out);
+    state.index.dump(&mut out);
     let hashes: Vec<u64> = out.chunks(CHUNK_BYTES).map(xxh3_64).collect();
     out.extend_from_slice(&hash_of_hashes(&hashes).to_le_bytes());
     Some(out)
@@ -341,41 +337,45 @@ fn hash_of(file: &dyn StorageFile, len: u64) -> Option<u64> {
     Some(hasher.digest())
 }
 
-impl Covered {
-    const WORDS: usize = 9;
-    const BYTES: usize = Covered::WORDS * size_of::<u64>();
-
-    fn put(&self, out: &mut Vec<u8>) {
+encoded_as!(
+    [u64; 9],
+    Covered,
+    |covered| {
         let none = FileTimes {
             modified_ns: 0,
             changed_ns: 0,
         };
-        let (len, times) = self.untouched.unwrap_or((0, none));
-        let flags = u64::from(self.untouched.is_some()) | u64::from(self.hash.is_some()) << 1;
-        let words: [u64; Covered::WORDS] = [
-            self.name.pack(),
-            self.identity,
-            self.end,
-            self.last_seq,
-            flags,
+        let (len, times) = covered.untouched.unwrap_or((0, none));
+        let has_hash = u64::from(covered.hash.is_some());
+        [
+            covered.name.pack(),
+            covered.identity,
+            covered.end,
+            covered.last_seq,
+            u64::from(covered.untouched.is_some()) | has_hash << 1,
             len,
             times.modified_ns.cast_unsigned(),
             times.changed_ns.cast_unsigned(),
-            self.hash.unwrap_or(0),
-        ];
-        out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-    }
-
-    fn take(words: &mut Words<'_>) -> Option<Covered> {
-        let name = SegmentName::unpack(words.next()?)?;
-        let [identity, end, last_seq, flags, len] = words.several()?;
-        let [modified, changed, hash] = words.several()?;
+            covered.hash.unwrap_or(0),
+        ]
+    },
+    |[
+        name,
+        identity,
+        end,
+        last_seq,
+        flags,
+        len,
+        modified,
+        changed,
+        hash,
+    ]| {
         let times = FileTimes {
             modified_ns: modified.cast_signed(),
             changed_ns: changed.cast_signed(),
         };
         Some(Covered {
-            name,
+            name: SegmentName::unpack(name)?,
             identity,
             end,
             last_seq,
@@ -383,23 +383,4 @@ impl Covered {
             hash: (flags & 2 != 0).then_some(hash),
         })
     }
-}
-
-/// Reads little-endian words one after the other.
-struct Words<'a>(&'a [u8]);
-
-impl Words<'_> {
-    fn next(&mut self) -> Option<u64> {
-        let (word, rest) = self.0.split_first_chunk::<8>()?;
-        self.0 = rest;
-        Some(u64::from_le_bytes(*word))
-    }
-
-    fn several<const N: usize>(&mut self) -> Option<[u64; N]> {
-        let mut words = [0; N];
-        for word in &mut words {
-            *word = self.next()?;
-        }
-        Some(words)
-    }
-}
+);
