@@ -46,7 +46,11 @@ impl Table {
 
     /// Fills the key table and all postings. The input entries are dropped meanwhile in a thread of
     /// their own, because that also takes time.
-    fn list_all(&mut self, by_key: impl FnOnce() -> Slots + Send, read: Vec<Vec<Entry>>) {
+    pub(super) fn list_all(
+        &mut self,
+        by_key: impl FnOnce() -> Slots + Send,
+        read: Vec<Vec<Entry>>,
+    ) {
         let rows = &self.rows;
         let shape = rows.shape;
         let position = |id| rows.position(shape.order, id);

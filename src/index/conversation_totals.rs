@@ -19,7 +19,6 @@ pub(crate) const fn status_state(status: ConversationStatus) -> Op {
 /// The effect of a message on the status of its conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StatusSignal {
-    Nothing,
     Error,
     /// An answer without an error.
     Well,
@@ -32,13 +31,13 @@ impl StatusSignal {
         match self {
             StatusSignal::Error => ERROR,
             StatusSignal::Well if said == ERROR => status_state(ConversationStatus::Active),
-            StatusSignal::Nothing | StatusSignal::Well => said,
+            StatusSignal::Well => said,
         }
     }
 }
 
 /// The totals of one conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ConversationSums {
     pub message_count: u64,
     pub tokens_in: u64,
@@ -107,24 +106,16 @@ impl ConversationTotals {
     }
 
     /// Adds a new message. Returns its effect on the conversation's status.
-    pub(super) fn add(&mut self, entry: &Entry, measured: &Measured) -> StatusSignal {
+    pub(super) fn add(&mut self, entry: &Entry, measured: &Measured) -> Option<StatusSignal> {
         let sums = self
             .0
             .entry(measured.conversation)
             .or_insert_with(|| ConversationSums {
-                message_count: 0,
-                tokens_in: 0,
-                tokens_out: 0,
-                latency_ms: 0,
-                models: Vec::new(),
-                configs: Vec::new(),
-                error: None,
-                answered: 0,
                 said_at: -1,
-                asked: None,
                 asked_at: -1,
                 last_sequence: -1,
                 latest: entry.at,
+                ..ConversationSums::default()
             });
         sums.message_count += 1;
         sums.tokens_in = sums.tokens_in.saturating_add(measured.tokens_in);
@@ -149,15 +140,15 @@ impl ConversationTotals {
         }
         let is_answer = measured.role == Some(Role::Assistant);
         if !(measured.is_error || is_answer) || !is_last(entry.number, &mut sums.said_at) {
-            return StatusSignal::Nothing;
+            return None;
         }
         if measured.is_error {
             sums.error = Some((entry.seq, entry.loc));
-            return StatusSignal::Error;
+            return Some(StatusSignal::Error);
         }
         sums.error = None;
         sums.answered = entry.seq;
-        StatusSignal::Well
+        Some(StatusSignal::Well)
     }
 }
 

@@ -8,7 +8,7 @@ use super::conversation_totals::ConversationTotals;
 use super::entry::Loc;
 use super::groups::{Groups, LaidGroups};
 use super::list::{LaidList, List};
-use super::rows::{LaidRows, RowId, Rows};
+use super::rows::{LaidRows, Row, RowId, Rows};
 use super::shape::Shape;
 use super::slots::LaidSlots;
 use super::table::Table;
@@ -191,6 +191,11 @@ impl<'a> Laid<'a> {
             by_state: by_state?,
             history: self.history,
         };
-        table.lists_only_records().then_some(table)
+        let live = table
+            .rows
+            .ids()
+            .filter(|id| table.row(*id).is_some_and(Row::stands));
+        let are_all_listed = live.count() == table.len();
+        (are_all_listed && table.lists_only_records()).then_some(table)
     }
 }

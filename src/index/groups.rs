@@ -163,43 +163,6 @@ impl Groups {
         }
     }
 
-    /// Keeps only the rows that pass in the groups of these hashes.
-    pub(super) fn retain(
-        &mut self,
-        mut hashes: Vec<u32>,
-        passes: impl Fn(RowId) -> bool,
-        rows: &Rows,
-    ) {
-        // In the order of the heads, for sequential memory access.
-        hashes.sort_unstable_by_key(|hash| mixed(*hash));
-        hashes.dedup();
-        let mut emptied = Vec::new();
-        for hash in hashes {
-            match self.head(hash) {
-                Some(Head::List(list)) => {
-                    self.lists[list].retain(&passes, |row| rows.position(self.order, row));
-                }
-                Some(Head::Chain(newest)) => {
-                    let chain: Vec<RowId> = self.chain(newest).collect();
-                    let mut left = chain.into_iter().filter(|row| passes(*row)).peekable();
-                    match left.peek().map(|row| row.0) {
-                        Some(head) if head != newest => self.heads.replace(mixed(hash), head),
-                        Some(_) => {}
-                        None => emptied.push(mixed(hash)),
-                    }
-                    while let Some(row) = left.next() {
-                        let older = left.peek().map_or(NONE, |older| older.0);
-                        self.older[row.0 as usize] = older;
-                    }
-                }
-                None => {}
-            }
-        }
-        if !emptied.is_empty() {
-            self.heads.remove_all(&emptied);
-        }
-    }
-
     /// The rows under a hash in the range `from..to`, in order.
     pub(super) fn range(&self, hash: u32, from: Position, to: Position, rows: &Rows) -> Walk<'_> {
         let position = |row| rows.position(self.order, row);
@@ -215,35 +178,6 @@ impl Groups {
                 Walk::Few(few.into_iter())
             }
             None => Walk::Few(Vec::new().into_iter()),
-        }
-    }
-
-    /// The same groups with new row ids, which `rows` uses. Rows mapped to [`RowId::GONE`] are in
-    /// no group.
-    pub(super) fn renamed(&self, id: impl Fn(RowId) -> RowId, rows: &Rows) -> Groups {
-        let now = |row: u32| match row {
-            NONE => NONE,
-            row => id(RowId(row)).0,
-        };
-        let heads = self.heads.iter().map(|(hash, head)| match Head::of(head) {
-            Head::Chain(newest) => (hash, now(newest)),
-            Head::List(_) => (hash, head),
-        });
-        let heads: Vec<(u32, u32)> = heads.filter(|(_, head)| *head != NONE).collect();
-        let links = (0..).zip(self.older.iter().zip(&self.depths));
-        let links = links.filter(|(row, _)| id(RowId(*row)) != RowId::GONE);
-        let (older, depths) = links
-            .map(|(_, (older, depth))| (now(*older), *depth))
-            .unzip();
-        let position = |row| rows.position(self.order, row);
-        let lists = self.lists.iter();
-        Groups {
-            order: self.order,
-            heads: Slots::from_sorted(heads.len(), heads.into_iter()),
-            older,
-            depths,
-            lists: lists.map(|list| list.renamed(&id, position)).collect(),
-            mixed: self.mixed.clone(),
         }
     }
 

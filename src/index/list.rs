@@ -110,33 +110,6 @@ impl List {
         self.join(place);
     }
 
-    /// The same list with new row ids, which `position` understands. Rows mapped to [`RowId::GONE`]
-    /// are dropped.
-    pub(super) fn renamed(
-        &self,
-        id: impl Fn(RowId) -> RowId,
-        position: impl Fn(RowId) -> Position,
-    ) -> List {
-        let rows: Vec<RowId> = self
-            .iter()
-            .map(id)
-            .filter(|row| *row != RowId::GONE)
-            .collect();
-        List::from_sorted(&rows, position)
-    }
-
-    /// Keeps only the rows that pass.
-    pub(super) fn retain(
-        &mut self,
-        passes: impl Fn(RowId) -> bool,
-        position: impl Fn(RowId) -> Position,
-    ) {
-        let left: Vec<RowId> = self.iter().filter(|row| passes(*row)).collect();
-        if left.len() < self.len {
-            *self = List::from_sorted(&left, position);
-        }
-    }
-
     /// Merges two chunks that became small.
     fn join(&mut self, place: usize) {
         let Some([chunk, next]) = self.chunks.get_mut(place..place + 2) else {

@@ -53,10 +53,8 @@ impl Totals {
     fn add(&mut self, entry: &Entry, is_new: bool) -> Option<(KeyHash, StatusSignal)> {
         match entry.sums.as_deref() {
             Some(Sums::Message(measured)) if is_new => {
-                return Some((
-                    measured.conversation,
-                    self.conversations.add(entry, measured),
-                ));
+                let signal = self.conversations.add(entry, measured)?;
+                return Some((measured.conversation, signal));
             }
             Some(Sums::Update(id)) => self.raise_update_id(Some(*id)),
             Some(Sums::Message(_) | Sums::Conversation(_)) | None => {}
@@ -127,9 +125,7 @@ impl Index {
     /// Adds one line. Lines must come in the order of their sequence numbers.
     pub(crate) fn apply(&mut self, kind: Kind, entry: &Entry) {
         let is_new = self.tables[kind as usize].apply(entry);
-        let signal = self.totals.add(entry, is_new);
-        let signal = signal.filter(|(_, signal)| *signal != StatusSignal::Nothing);
-        if let Some((conversation, signal)) = signal {
+        if let Some((conversation, signal)) = self.totals.add(entry, is_new) {
             let conversations = &mut self.tables[Kind::Conversations as usize];
             if let Some(row) = conversations.find(conversation) {
                 conversations.set_state(row, |said| signal.state(said));

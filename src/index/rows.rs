@@ -127,7 +127,7 @@ impl Rows {
         self.all.len()
     }
 
-    pub(super) fn ids(&self) -> impl Iterator<Item = RowId> + use<> {
+    pub(super) fn ids(&self) -> impl DoubleEndedIterator<Item = RowId> + use<> {
         (0..self.all.len() as u32).map(RowId)
     }
 

@@ -127,17 +127,6 @@ impl Slots {
         *self = Slots::from_sorted(left().count(), left());
     }
 
-    /// Removes the values of these sorted tags. Each tag must have exactly one value.
-    pub(super) fn remove_all(&mut self, tags: &[u32]) {
-        let mut tags = tags.iter().peekable();
-        let left = self.iter().filter(|(tag, _)| {
-            while tags.next_if(|next| *next < tag).is_some() {}
-            tags.peek() != Some(&tag)
-        });
-        let left: Vec<(u32, u32)> = left.collect();
-        *self = Slots::from_sorted(left.len(), left.into_iter());
-    }
-
     fn used(&self) -> impl Iterator<Item = u64> {
         self.array.iter().copied().filter(|slot| *slot != EMPTY)
     }

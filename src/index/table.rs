@@ -61,14 +61,22 @@ pub(super) fn tag_of(hash: u64) -> u32 {
 
 impl Table {
     pub(crate) fn new(kind: Kind) -> Table {
-        let shape = Shape::of(kind);
-        let groups = shape.posted.iter().map(|_| Groups::new(shape.lookup_order));
+        Table::of(Rows::new(Shape::of(kind)))
+    }
+
+    /// A table of these rows, which are in no list yet.
+    pub(super) fn of(rows: Rows) -> Table {
+        let Shape {
+            posted,
+            lookup_order,
+            ..
+        } = rows.shape;
         Table {
-            rows: Rows::new(shape),
+            rows,
             number_max: 0,
             by_key: Slots::default(),
             all: List::default(),
-            by_lookup: groups.collect(),
+            by_lookup: posted.iter().map(|_| Groups::new(lookup_order)).collect(),
             by_state: Vec::new(),
             history: HashMap::new(),
         }
@@ -322,7 +330,7 @@ impl Table {
 
     /// Adds a live row to the lists, in its present state, or removes it from them: the list of its
     /// state and, if it `moves`, all others.
-    fn post(&mut self, id: RowId, moves: bool, add: bool) {
+    pub(super) fn post(&mut self, id: RowId, moves: bool, add: bool) {
         let Table {
             rows,
             all,
