@@ -12,7 +12,7 @@ use super::rows::{LaidRows, Row, RowId, Rows};
 use super::shape::Shape;
 use super::slots::LaidSlots;
 use super::table::Table;
-use super::{Index, Totals, do_all};
+use super::{Index, PARALLEL_MIN, Totals, run_all};
 use crate::line::Op;
 use crate::record::{Kind, NUMBER_MAX};
 
@@ -68,8 +68,9 @@ impl Index {
         if !from.bytes.is_empty() {
             return None;
         }
-        let len = tables.iter().map(|table| table.rows.len()).sum();
-        let tables = do_all(len, tables.into_iter().map(|table| move || table.load()));
+        let len: usize = tables.iter().map(|table| table.rows.len()).sum();
+        let loads = tables.into_iter().map(|table| move || table.load());
+        let tables = run_all(len >= PARALLEL_MIN, loads);
         let tables: Option<Vec<Table>> = tables.into_iter().collect();
         Some(Index {
             tables: tables?.try_into().ok()?,
@@ -181,7 +182,7 @@ impl<'a> Laid<'a> {
             let order = shape.lookup_order;
             tasks.push(Box::new(move || *groups = laid.load(order, ids)));
         }
-        do_all(len, tasks);
+        run_all(len >= PARALLEL_MIN, tasks);
         let table = Table {
             rows: Rows::of(shape, rows?, found_by?),
             number_max: self.number_max,

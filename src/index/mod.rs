@@ -145,7 +145,8 @@ impl Index {
         let len: usize = lines.iter().flatten().map(Vec::len).sum();
         let kinds = index.tables.iter_mut().zip(lines);
         let kinds = kinds.filter(|(_, runs)| !runs.is_empty());
-        let totals = do_all(len, kinds.map(|(table, runs)| move || build(table, runs)));
+        let builds = kinds.map(|(table, runs)| move || build(table, runs));
+        let totals = run_all(len >= PARALLEL_MIN, builds);
         for totals in totals {
             index.totals.absorb(totals);
         }
@@ -175,12 +176,13 @@ impl Index {
     }
 }
 
-/// Runs all tasks, in parallel if there is enough work. The results are in the order of the tasks.
-fn do_all<T: Send>(
-    len: usize,
+/// Runs all tasks, in threads of their own or one by one. The results are in the order of the
+/// tasks.
+pub(crate) fn run_all<T: Send>(
+    in_threads: bool,
     tasks: impl IntoIterator<Item = impl FnOnce() -> T + Send>,
 ) -> Vec<T> {
-    if len < PARALLEL_MIN {
+    if !in_threads {
         return tasks.into_iter().map(|task| task()).collect();
     }
     std::thread::scope(|scope| {

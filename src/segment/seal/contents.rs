@@ -184,7 +184,7 @@ impl Seqs {
 }
 
 /// Reads `len` bytes from `offset`, or up to the end of the file, in chunks.
-fn read_through(
+pub(crate) fn read_through(
     file: &dyn StorageFile,
     mut offset: u64,
     len: u64,

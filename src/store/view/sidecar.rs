@@ -11,7 +11,8 @@ use uuid::Uuid;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::state::{Segment, State};
-use crate::index::{Codec, In, Index, encoded_as};
+use crate::index::{Codec, In, Index, encoded_as, run_all};
+use crate::segment::seal::read_through;
 use crate::segment::{Found, SegmentName, Span, scan};
 use crate::storage::{Access, FileTimes, Storage, StorageFile, read_full, replace_file};
 use crate::store::manifest;
@@ -32,7 +33,6 @@ const GROWING_NS: i64 = 86_400_000_000_000;
 const BYTES_MAX: usize = 1 << 36;
 /// Number of bytes that one thread reads and hashes at a time.
 const CHUNK_BYTES: usize = 4 << 20;
-const HASHED_AT_ONCE: usize = 256 << 10;
 
 /// The sidecar's entry for a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,15 +131,11 @@ fn read_hashed(file: &dyn StorageFile, room: &mut [u8]) -> Option<u64> {
         }
         *hash = xxh3_64(chunk);
     };
-    let is_read = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(read)).collect();
-        let is_read = read();
-        others
-            .into_iter()
-            .all(|thread| thread.join().unwrap_or(false))
-            && is_read
-    });
-    is_read.then(|| hash_of_hashes(&hashes))
+    let are_read = run_all(threads > 1, (0..threads).map(|_| &read));
+    are_read
+        .into_iter()
+        .all(|is_read| is_read)
+        .then(|| hash_of_hashes(&hashes))
 }
 
 fn hash_of_hashes(hashes: &[u64]) -> u64 {
@@ -200,21 +196,11 @@ pub(in crate::store) fn save(
 }
 
 fn write(storage: &dyn Storage, store_id: Uuid, state: &State) -> Option<Vec<u8>> {
-    let now_ns = now_ns();
     let mut out = MAGIC.to_vec();
     out.extend_from_slice(store_id.as_bytes());
     let mut covered = Vec::with_capacity(state.segments.len());
     for segment in &state.segments {
-        let SegmentName { day, kind, .. } = segment.name;
-        let may_grow = state
-            .active(day, kind)
-            .map(|place| &state.segments[place as usize]);
-        let may_grow = may_grow.is_some_and(|active| active.name == segment.name);
-        let clock = Clock {
-            read_ns: state.read_ns,
-            now_ns,
-        };
-        covered.push(cover(storage, segment, may_grow, clock)?);
+        covered.push(cover(storage, state, segment)?);
     }
     (state.max_seq, covered).encode(&mut out);
     state.index.dump(&mut out);
@@ -233,12 +219,8 @@ pub(crate) fn sealed(store_id: Uuid, body: &[u8]) -> Vec<u8> {
 }
 
 /// `None` if the segment differs from the state.
-fn cover(
-    storage: &dyn Storage,
-    segment: &Segment,
-    may_grow: bool,
-    Clock { read_ns, now_ns }: Clock,
-) -> Option<Covered> {
+fn cover(storage: &dyn Storage, state: &State, segment: &Segment) -> Option<Covered> {
+    let now_ns = now_ns();
     if segment.identity == 0 {
         // The segment was removed but keeps its index.
         return Some(Covered {
@@ -256,25 +238,27 @@ fn cover(
     if stat.identity != segment.identity || stat.len < segment.end {
         return None;
     }
-    let is_settled = |times: &FileTimes| {
-        times
-            .modified_ns
-            .max(times.changed_ns)
-            .saturating_add(SETTLED_NS)
-            < now_ns
+    let was_settled = |times: &FileTimes, at_ns: i64| {
+        let changed_ns = times.modified_ns.max(times.changed_ns);
+        changed_ns.saturating_add(SETTLED_NS) < at_ns
     };
     // The file changed after it was read, perhaps only by appends. Read it again, since the next
     // open would not report damage in the part that the sidecar covers. The clock alone is not
     // enough: it may have been set back.
     let is_as_read = times.is_some_and(|times| {
-        let changed_ns = times.modified_ns.max(times.changed_ns);
-        segment.read_times == Some(times) && changed_ns.saturating_add(SETTLED_NS) < read_ns
+        segment.read_times == Some(times) && was_settled(&times, state.read_ns)
     });
     if !is_as_read && !is_intact(storage, segment) {
         return None;
     }
-    let untouched = times.filter(|times| stat.len == segment.expected_len() && is_settled(times));
+    let is_expected = stat.len == segment.expected_len();
+    let untouched = times.filter(|times| is_expected && was_settled(times, now_ns));
     let age_ns = times.map_or(0, |times| now_ns.saturating_sub(times.modified_ns));
+    let SegmentName { day, kind, .. } = segment.name;
+    let active = state
+        .active(day, kind)
+        .map(|place| &state.segments[place as usize]);
+    let may_grow = active.is_some_and(|active| active.name == segment.name);
     let hash = if untouched.is_none() || may_grow && age_ns < GROWING_NS {
         let file = storage.open(&path, Access::Read).ok()?;
         Some(hash_of(&*file, segment.end)?)
@@ -312,29 +296,15 @@ fn is_intact(storage: &dyn Storage, segment: &Segment) -> bool {
     is_whole && is_intact && last_seq == segment.last_seq
 }
 
-/// The time just before the first segment was read, and the current time.
-#[derive(Debug, Clone, Copy)]
-struct Clock {
-    read_ns: i64,
-    now_ns: i64,
-}
-
 /// The hash of a file's first bytes; `None` if the file is shorter.
 fn hash_of(file: &dyn StorageFile, len: u64) -> Option<u64> {
-    let mut hasher = Xxh3::new();
-    let mut room = vec![0; HASHED_AT_ONCE];
-    let mut offset = 0;
-    while offset < len {
-        let wanted =
-            usize::try_from(len - offset).map_or(HASHED_AT_ONCE, |left| left.min(HASHED_AT_ONCE));
-        let read = read_full(file, &mut room[..wanted], offset).ok()?;
-        if read < wanted {
-            return None;
-        }
-        hasher.update(&room[..read]);
-        offset += read as u64;
-    }
-    Some(hasher.digest())
+    let (mut hasher, mut read) = (Xxh3::new(), 0);
+    read_through(file, 0, len, &mut |bytes| {
+        hasher.update(bytes);
+        read += bytes.len() as u64;
+    })
+    .ok()?;
+    (read == len).then(|| hasher.digest())
 }
 
 encoded_as!(
