@@ -142,7 +142,9 @@ impl<T: Codec + Copy + Default, const N: usize> Codec for [T; N] {
     const BYTES_MIN: usize = T::BYTES_MIN * N;
 
     fn encode(&self, out: &mut Vec<u8>) {
-        self.iter().for_each(|item| item.encode(out));
+        for item in self {
+            item.encode(out);
+        }
     }
 
     fn decode(from: &mut In<'_>) -> Option<[T; N]> {

@@ -8,7 +8,7 @@ use super::conversation_totals::ConversationTotals;
 use super::entry::Loc;
 use super::groups::{Groups, LaidGroups};
 use super::list::{LaidList, List};
-use super::rows::{LaidRows, Row, RowId, Rows};
+use super::rows::{LaidRows, Row, RowId};
 use super::shape::Shape;
 use super::slots::LaidSlots;
 use super::table::Table;
@@ -164,12 +164,10 @@ impl<'a> Laid<'a> {
         let len = self.rows.len();
         let ids = len as u32;
         let shape = Shape::of(self.kind);
-        let (mut rows, mut found_by, mut by_key) = (None, None, None);
-        let (mut all, mut by_state) = (None, None);
+        let (mut rows, mut by_key, mut all, mut by_state) = (None, None, None, None);
         let mut by_lookup: Vec<Option<Groups>> = self.by_lookup.iter().map(|_| None).collect();
         let mut tasks: Vec<Box<dyn FnOnce() + Send>> = vec![
-            Box::new(|| rows = self.rows.load_rows(self.segments)),
-            Box::new(|| found_by = Some(self.rows.load_found_by())),
+            Box::new(|| rows = self.rows.load(shape, self.segments)),
             Box::new(|| by_key = self.by_key.load(|row| row < ids)),
             Box::new(|| {
                 all = self.all.load(ids);
@@ -184,7 +182,7 @@ impl<'a> Laid<'a> {
         }
         run_all(len >= PARALLEL_MIN, tasks);
         let table = Table {
-            rows: Rows::of(shape, rows?, found_by?),
+            rows: rows?,
             number_max: self.number_max,
             by_key: by_key?,
             all: all?,

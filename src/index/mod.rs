@@ -159,19 +159,12 @@ impl Index {
     fn take_statuses(&mut self) {
         let said = std::mem::take(&mut self.totals.said);
         let conversations = &mut self.tables[Kind::Conversations as usize];
-        let mut is_any = false;
         for (conversation, signal, seq) in self.totals.conversations.said() {
             let row = conversations.find(conversation);
             let row = row.filter(|row| said.get(row.0 as usize).is_some_and(|said| *said < seq));
             if let Some(row) = row {
-                let row = conversations.rows.get_mut(row);
-                let state = signal.state(row.said);
-                is_any |= state != row.state;
-                row.state = state;
+                conversations.set_state(row, |said| signal.state(said));
             }
-        }
-        if is_any {
-            conversations.list_states();
         }
     }
 }

@@ -259,16 +259,6 @@ impl Rows {
             number.encode(out);
         }
     }
-
-    pub(super) fn of(shape: Shape, all: Vec<Row>, (lookups, checks, numbers): FoundBy) -> Rows {
-        Rows {
-            shape,
-            all,
-            lookups,
-            checks,
-            numbers,
-        }
-    }
 }
 
 fn checks_of(entry: &Entry) -> [u32; LOOKUPS_MAX] {
@@ -277,9 +267,6 @@ fn checks_of(entry: &Entry) -> [u32; LOOKUPS_MAX] {
         _ => [0; LOOKUPS_MAX],
     }
 }
-
-/// Lookup hashes, their second halves, and numbers.
-type FoundBy = (Vec<u32>, Vec<u32>, Vec<i64>);
 
 /// The rows in a dump.
 pub(super) struct LaidRows<'a> {
@@ -311,23 +298,19 @@ impl<'a> LaidRows<'a> {
         self.all.len()
     }
 
-    pub(super) fn load_rows(&self, segments: u32) -> Option<Vec<Row>> {
-        let mut rows = Vec::with_capacity(self.all.len());
+    pub(super) fn load(&self, shape: Shape, segments: u32) -> Option<Rows> {
+        let mut all = Vec::with_capacity(self.all.len());
         for bytes in self.all {
-            rows.push(Row::decode(&mut In { bytes, segments })?);
+            all.push(Row::decode(&mut In { bytes, segments })?);
         }
-        Some(rows)
-    }
-
-    pub(super) fn load_found_by(&self) -> FoundBy {
-        let hashes = |laid: &[[u8; 4]]| {
-            let hashes = laid.iter().map(|hash| u32::from_le_bytes(*hash));
-            hashes.collect()
-        };
-        let numbers = self
-            .numbers
-            .iter()
-            .map(|number| i64::from_le_bytes(*number));
-        (hashes(self.lookups), hashes(self.checks), numbers.collect())
+        let hash = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes);
+        let number = |bytes: &[u8; 8]| i64::from_le_bytes(*bytes);
+        Some(Rows {
+            shape,
+            all,
+            lookups: self.lookups.iter().map(hash).collect(),
+            checks: self.checks.iter().map(hash).collect(),
+            numbers: self.numbers.iter().map(number).collect(),
+        })
     }
 }

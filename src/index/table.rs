@@ -304,7 +304,7 @@ impl Table {
         }
     }
 
-    /// Rebuilds the lists of live rows by state.
+    /// Fills the lists of live rows by state.
     pub(super) fn list_states(&mut self) {
         let Table {
             rows,
@@ -312,20 +312,12 @@ impl Table {
             by_state,
             ..
         } = self;
-        let mut by: Vec<(Op, Vec<RowId>)> = Vec::new();
+        let position = |id| rows.position(rows.shape.order, id);
         for id in all.iter() {
-            let Some(row) = rows.get(id).filter(|row| rows.shape.lists(row.state)) else {
-                continue;
-            };
-            match by.iter_mut().find(|(state, _)| *state == row.state) {
-                Some((_, ids)) => ids.push(id),
-                None => by.push((row.state, vec![id])),
+            if let Some(row) = rows.get(id).filter(|row| rows.shape.lists(row.state)) {
+                state_list(by_state, row.state).insert(position(id), position);
             }
         }
-        let position = |id| rows.position(rows.shape.order, id);
-        let lists = by.into_iter();
-        let lists = lists.map(|(state, ids)| (state, List::from_sorted(&ids, position)));
-        *by_state = lists.collect();
     }
 
     /// Adds a live row to the lists, in its present state, or removes it from them: the list of its
@@ -371,7 +363,7 @@ impl Table {
     }
 }
 
-pub(super) fn state_list(lists: &mut Vec<(Op, List)>, state: Op) -> &mut List {
+fn state_list(lists: &mut Vec<(Op, List)>, state: Op) -> &mut List {
     let known = lists.iter().position(|(of, _)| *of == state);
     let place = known.unwrap_or_else(|| {
         lists.push((state, List::default()));
