@@ -238,30 +238,23 @@ fn copy_out(
     parts: &[(u64, u64)],
     target: &str,
 ) -> io::Result<()> {
-    let copied = try_copy_out(storage, from, parts, target);
+    let copied = (|| {
+        if storage.create_dir("quarantine")? {
+            storage.sync_dir("")?;
+        }
+        let out = storage.open(target, Access::Append)?;
+        let mut bytes = Vec::new();
+        for (offset, len) in parts {
+            bytes.resize(usize::try_from(*len).unwrap_or(0), 0);
+            let read = read_full(from, &mut bytes, *offset)?;
+            append_all(&*out, &bytes[..read])?;
+        }
+        out.sync()?;
+        storage.sync_dir("quarantine")
+    })();
     if copied.is_err() {
         // A partial copy would take up space, which may be what is missing.
         let _ = storage.remove_file(target);
     }
     copied
-}
-
-fn try_copy_out(
-    storage: &dyn Storage,
-    from: &dyn StorageFile,
-    parts: &[(u64, u64)],
-    target: &str,
-) -> io::Result<()> {
-    if storage.create_dir("quarantine")? {
-        storage.sync_dir("")?;
-    }
-    let out = storage.open(target, Access::Append)?;
-    let mut bytes = Vec::new();
-    for (offset, len) in parts {
-        bytes.resize(usize::try_from(*len).unwrap_or(0), 0);
-        let read = read_full(from, &mut bytes, *offset)?;
-        append_all(&*out, &bytes[..read])?;
-    }
-    out.sync()?;
-    storage.sync_dir("quarantine")
 }

@@ -7,7 +7,7 @@ use super::damage::{Damage, DamageClass};
 use super::name::SegmentName;
 use crate::line::{Envelope, LINE_BYTES_MAX, Line, classify, is_intact};
 use crate::record::Kind;
-use crate::storage::{StorageFile, read_full};
+use crate::storage::{Access, Storage, StorageFile, read_full};
 
 // Small for a fuzzer, so that it reaches many chunk boundaries.
 const CHUNK_BYTES: usize = if cfg!(fuzzing) { 64 } else { 256 << 10 };
@@ -326,14 +326,15 @@ pub(crate) fn first_line(file: &dyn StorageFile, span: Span) -> io::Result<Optio
     Ok(None)
 }
 
-/// Reads a whole segment of `kind` and calls `sink` for every record in it.
+/// Reads a whole segment and calls `sink` for every record in it.
 pub(crate) fn each_fact(
-    file: &dyn StorageFile,
-    kind: Kind,
+    storage: &dyn Storage,
+    name: SegmentName,
     sink: &mut dyn FnMut(Fact<'_>),
 ) -> io::Result<Scanned> {
-    scan(file, kind, Span::ALL, &mut |found| {
-        found.facts(kind, sink);
+    let file = storage.open(&name.path(), Access::Read)?;
+    scan(&*file, name.kind, Span::ALL, &mut |found| {
+        found.facts(name.kind, sink);
     })
 }
 

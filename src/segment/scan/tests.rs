@@ -1,7 +1,7 @@
 //! Every byte of a segment belongs to exactly one line, however it is read.
 
 use super::*;
-use crate::storage::{Access, Memory, Storage};
+use crate::storage::Memory;
 
 fn scan_bytes(bytes: Vec<u8>, line_bytes_max: usize) -> (Vec<(u64, u64, bool)>, Scanned) {
     let memory = Memory::new();

@@ -10,7 +10,7 @@ use super::merkle::{Tree, begun_leaf};
 use crate::segment::SegmentName;
 use crate::segment::audit::Audit;
 use crate::segment::scan::{Found, Report, Scanned, Span, Stretch, scan_stretches};
-use crate::storage::{StorageFile, read_full};
+use crate::storage::{Access, Storage, StorageFile, read_full};
 
 const CHUNK_BYTES: usize = 256 << 10;
 
@@ -125,6 +125,11 @@ fn hash_through(file: &dyn StorageFile, sink: &mut dyn FnMut(&[u8])) -> io::Resu
     Ok((Digest(all.finalize().into()), len))
 }
 
+/// As [`hash_file`], by name.
+pub(crate) fn hash_segment(storage: &dyn Storage, name: SegmentName) -> io::Result<(Digest, u64)> {
+    hash_file(&*storage.open(&name.path(), Access::Read)?)
+}
+
 /// As [`hash_file`], with the sequence numbers of all lines; `None` if some line does not begin
 /// with its sequence number.
 pub(crate) fn hash_lines(file: &dyn StorageFile) -> io::Result<(Digest, u64, Option<Vec<u64>>)> {
@@ -170,16 +175,10 @@ impl Seqs {
     fn seq(start: &[u8]) -> Option<u64> {
         let digits = start.strip_prefix(Self::MEMBER)?;
         let len = digits.iter().position(|byte| *byte == b',')?;
-        let is_canonical = len == 1 || digits[0] != b'0';
-        let digits = digits[..len]
-            .iter()
-            .all(u8::is_ascii_digit)
-            .then(|| &digits[..len])?;
-        str::from_utf8(digits)
-            .ok()?
-            .parse()
-            .ok()
-            .filter(|_| is_canonical)
+        let text = str::from_utf8(&digits[..len]).ok()?;
+        let seq = text.parse().ok()?;
+        // As decklog writes it, without sign or leading zeros.
+        (itoa::Buffer::new().format::<u64>(seq) == text).then_some(seq)
     }
 }
 

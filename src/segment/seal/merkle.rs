@@ -17,13 +17,8 @@ pub(super) fn begun_leaf() -> Sha256 {
 }
 
 fn node(left: Digest, right: Digest) -> Digest {
-    let hash = Sha256::new().chain_update([1]);
-    Digest(
-        hash.chain_update(left.0)
-            .chain_update(right.0)
-            .finalize()
-            .into(),
-    )
+    let hash = Sha256::new().chain_update([1]).chain_update(left.0);
+    Digest(hash.chain_update(right.0).finalize().into())
 }
 
 /// A tree that is built leaf by leaf. It keeps one hash per level.

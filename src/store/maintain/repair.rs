@@ -131,14 +131,8 @@ impl Inner {
             return log.settle(storage);
         }
         let replaces = last.map(|seal| seal.seal).into_iter().collect();
-        log.append(
-            storage,
-            now_ms,
-            name,
-            contents,
-            SealReason::Repair,
-            replaces,
-        )?;
+        let reason = SealReason::Repair;
+        log.append(storage, now_ms, name, contents, reason, replaces)?;
         log.settle(storage)
     }
 }

@@ -4,6 +4,7 @@
 //! It is used only for segments that are unchanged since it was written, and can be deleted at any
 //! time.
 
+use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -65,9 +66,8 @@ pub(in crate::store) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut 
     let Some(times) = times.collect::<Option<Vec<_>>>() else {
         return false;
     };
-    let mut names: Vec<SegmentName> = covered.iter().map(|segment| segment.name).collect();
-    names.sort_unstable();
-    if names.windows(2).any(|pair| pair[0] == pair[1]) {
+    let mut names = HashSet::new();
+    if !covered.iter().all(|segment| names.insert(segment.name)) {
         return false;
     }
     let mut grown = Vec::new();
@@ -182,11 +182,8 @@ pub(in crate::store) fn save(
         return;
     }
     // Another store may have been moved to this path.
-    let is_its_own = || {
-        let manifest = manifest::read(storage);
-        manifest.is_ok_and(|found| found.is_some_and(|found| found.store_id == store_id))
-    };
-    if !is_its_own() {
+    let manifest = manifest::read(storage);
+    if !manifest.is_ok_and(|found| found.is_some_and(|found| found.store_id == store_id)) {
         return;
     }
     let _ = storage.create_dir(DIR);
@@ -204,18 +201,20 @@ fn write(storage: &dyn Storage, store_id: Uuid, state: &State) -> Option<Vec<u8>
     }
     (state.max_seq, covered).encode(&mut out);
     state.index.dump(&mut out);
-    let hashes: Vec<u64> = out.chunks(CHUNK_BYTES).map(xxh3_64).collect();
-    out.extend_from_slice(&hash_of_hashes(&hashes).to_le_bytes());
-    Some(out)
+    Some(with_hash(out))
+}
+
+/// Adds the hash of all bytes, as [`read_hashed`] computes it.
+fn with_hash(mut bytes: Vec<u8>) -> Vec<u8> {
+    let hashes: Vec<u64> = bytes.chunks(CHUNK_BYTES).map(xxh3_64).collect();
+    hash_of_hashes(&hashes).encode(&mut bytes);
+    bytes
 }
 
 /// A sidecar with valid framing and an arbitrary body.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn sealed(store_id: Uuid, body: &[u8]) -> Vec<u8> {
-    let mut out = [MAGIC, store_id.as_bytes(), body].concat();
-    let hashes: Vec<u64> = out.chunks(CHUNK_BYTES).map(xxh3_64).collect();
-    out.extend_from_slice(&hash_of_hashes(&hashes).to_le_bytes());
-    out
+    with_hash([MAGIC, store_id.as_bytes(), body].concat())
 }
 
 /// `None` if the segment differs from the state.
@@ -255,10 +254,8 @@ fn cover(storage: &dyn Storage, state: &State, segment: &Segment) -> Option<Cove
     let untouched = times.filter(|times| is_expected && was_settled(times, now_ns));
     let age_ns = times.map_or(0, |times| now_ns.saturating_sub(times.modified_ns));
     let SegmentName { day, kind, .. } = segment.name;
-    let active = state
-        .active(day, kind)
-        .map(|place| &state.segments[place as usize]);
-    let may_grow = active.is_some_and(|active| active.name == segment.name);
+    let active = state.active(day, kind);
+    let may_grow = active.is_some_and(|place| state.segments[place as usize].name == segment.name);
     let hash = if untouched.is_none() || may_grow && age_ns < GROWING_NS {
         let file = storage.open(&path, Access::Read).ok()?;
         Some(hash_of(&*file, segment.end)?)

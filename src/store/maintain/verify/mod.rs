@@ -15,7 +15,7 @@ use super::removals::RemovalReason;
 use super::seal::SealLog;
 use super::seq_set::{SeqRange, SeqSet};
 use crate::error::{Result, is_of_what_is_read};
-use crate::segment::seal::{Contents, Seal, SealHead, hash_file, hash_lines};
+use crate::segment::seal::{Contents, Seal, SealHead, hash_lines, hash_segment};
 use crate::segment::{
     Audit, Damage, DamageClass, Fact, Found, Report, Scanned, SegmentName, Span, list, scan,
 };
@@ -325,9 +325,7 @@ impl<'a> Check<'a> {
         let Some(gone) = self.log.gone(name) else {
             return Ok(None);
         };
-        let file = self.storage.open(&name.path(), Access::Read);
-        let hashed = file.and_then(|file| hash_file(&*file));
-        match hashed {
+        match hash_segment(self.storage, name) {
             Ok(hashed) => Ok((hashed == (gone.sha256, gone.bytes)).then_some(gone.seal)),
             Err(e) if is_gone(&e) => Ok(None),
             Err(e) => cannot_read(self.storage, name.path(), e).map(|_| None),

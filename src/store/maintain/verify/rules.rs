@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::line::decode;
 use crate::record::{Kind, Record};
 use crate::segment::{Damage, DamageClass, Fact, Report, SegmentName, each_fact};
-use crate::storage::{Access, Storage};
+use crate::storage::Storage;
 
 /// Checks lines that hold records.
 #[derive(Debug, Default)]
@@ -55,11 +55,7 @@ impl Rules {
         });
         for name in names {
             // A segment that cannot be read was reported before.
-            let Ok(file) = storage.open(&name.path(), Access::Read) else {
-                continue;
-            };
-            // As above.
-            let _ = each_fact(&*file, name.kind, &mut |fact| {
+            let _ = each_fact(storage, name, &mut |fact| {
                 let decoded = decode(name.kind, fact.bytes).ok();
                 let Some((of, id)) = decoded.and_then(|decoded| unique(&decoded.record)) else {
                     return;
