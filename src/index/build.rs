@@ -8,7 +8,7 @@ use super::list::List;
 use super::rows::{Row, RowId, Rows};
 use super::slots::Slots;
 use super::table::{Table, tag_of};
-use super::{PARALLEL_MIN, do_all};
+use super::{PARALLEL_MIN, run_all};
 
 /// The key hash of a line, and the line's index among all lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,7 +46,11 @@ impl Table {
 
     /// Fills the key table and all postings. The input entries are dropped meanwhile in a thread of
     /// their own, because that also takes time.
-    fn list_all(&mut self, by_key: impl FnOnce() -> Slots + Send, read: Vec<Vec<Entry>>) {
+    pub(super) fn list_all(
+        &mut self,
+        by_key: impl FnOnce() -> Slots + Send,
+        read: Vec<Vec<Entry>>,
+    ) {
         let rows = &self.rows;
         let shape = rows.shape;
         let position = |id| rows.position(shape.order, id);
@@ -74,7 +78,7 @@ impl Table {
         for (groups, field) in self.by_lookup.iter_mut().zip(shape.posted) {
             tasks.push(Box::new(move || fill(groups, *field, members, rows)));
         }
-        do_all(rows.len(), tasks);
+        run_all(rows.len() >= PARALLEL_MIN, tasks);
         self.list_states();
     }
 }
@@ -94,14 +98,15 @@ fn fill(groups: &mut Groups, field: usize, members: &[RowId], rows: &Rows) {
 fn first_lines(runs: &[Vec<Entry>]) -> (Vec<Vec<(u32, u32)>>, Vec<u32>) {
     let len: usize = runs.iter().map(Vec::len).sum();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let parts = if len < PARALLEL_MIN { 1 } else { threads };
+    let in_threads = len >= PARALLEL_MIN;
+    let parts = if in_threads { threads } else { 1 };
     let mut next = 0;
     let by_part = runs.chunks(runs.len().div_ceil(parts).max(1)).map(|runs| {
         let first = next;
         next += runs.iter().map(Vec::len).sum::<usize>() as u32;
         move || keys_by_part(runs, first, parts)
     });
-    let by_part = do_all(len, by_part);
+    let by_part = run_all(in_threads, by_part);
     let firsts: Vec<AtomicU32> = (0..len as u32).map(AtomicU32::new).collect();
     let tags = (0..parts).map(|part| {
         let (by_part, firsts) = (&by_part, &firsts);
@@ -123,7 +128,7 @@ fn first_lines(runs: &[Vec<Entry>]) -> (Vec<Vec<(u32, u32)>>, Vec<u32>) {
             tags
         }
     });
-    let tags = do_all(len, tags);
+    let tags = run_all(in_threads, tags);
     let firsts = firsts.into_iter().map(AtomicU32::into_inner).collect();
     (tags, firsts)
 }

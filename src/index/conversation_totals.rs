@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::bytes::{In, Out};
+use super::bytes::{Codec, In, fields};
 use super::entry::{Entry, KeyHash, Loc, Measured};
 use crate::line::Op;
 use crate::record::{ConversationStatus, NUMBER_MAX, Role};
@@ -19,7 +19,6 @@ pub(crate) const fn status_state(status: ConversationStatus) -> Op {
 /// The effect of a message on the status of its conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StatusSignal {
-    Nothing,
     Error,
     /// An answer without an error.
     Well,
@@ -32,13 +31,13 @@ impl StatusSignal {
         match self {
             StatusSignal::Error => ERROR,
             StatusSignal::Well if said == ERROR => status_state(ConversationStatus::Active),
-            StatusSignal::Nothing | StatusSignal::Well => said,
+            StatusSignal::Well => said,
         }
     }
 }
 
 /// The totals of one conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ConversationSums {
     pub message_count: u64,
     pub tokens_in: u64,
@@ -107,24 +106,16 @@ impl ConversationTotals {
     }
 
     /// Adds a new message. Returns its effect on the conversation's status.
-    pub(super) fn add(&mut self, entry: &Entry, measured: &Measured) -> StatusSignal {
+    pub(super) fn add(&mut self, entry: &Entry, measured: &Measured) -> Option<StatusSignal> {
         let sums = self
             .0
             .entry(measured.conversation)
             .or_insert_with(|| ConversationSums {
-                message_count: 0,
-                tokens_in: 0,
-                tokens_out: 0,
-                latency_ms: 0,
-                models: Vec::new(),
-                configs: Vec::new(),
-                error: None,
-                answered: 0,
                 said_at: -1,
-                asked: None,
                 asked_at: -1,
                 last_sequence: -1,
                 latest: entry.at,
+                ..ConversationSums::default()
             });
         sums.message_count += 1;
         sums.tokens_in = sums.tokens_in.saturating_add(measured.tokens_in);
@@ -149,15 +140,15 @@ impl ConversationTotals {
         }
         let is_answer = measured.role == Some(Role::Assistant);
         if !(measured.is_error || is_answer) || !is_last(entry.number, &mut sums.said_at) {
-            return StatusSignal::Nothing;
+            return None;
         }
         if measured.is_error {
             sums.error = Some((entry.seq, entry.loc));
-            return StatusSignal::Error;
+            return Some(StatusSignal::Error);
         }
         sums.error = None;
         sums.answered = entry.seq;
-        StatusSignal::Well
+        Some(StatusSignal::Well)
     }
 }
 
@@ -173,68 +164,21 @@ fn is_last(sequence: i64, greatest: &mut i64) -> bool {
     is_last
 }
 
+fields!(ConversationSums, SUMS_BYTES_MIN, message_count tokens_in tokens_out latency_ms answered
+    said_at asked_at last_sequence latest models configs error asked);
+fields!(KeyHash, 12, hash check);
+
 impl ConversationTotals {
-    pub(super) fn dump(&self, out: &mut Out<'_>) {
-        out.count(self.0.len());
-        for (conversation, sums) in &self.0 {
-            out.u64(conversation.hash);
-            out.u32(conversation.check);
-            for sum in [
-                sums.message_count,
-                sums.tokens_in,
-                sums.tokens_out,
-                sums.latency_ms,
-                sums.answered,
-            ] {
-                out.u64(sum);
-            }
-            for number in [sums.said_at, sums.asked_at, sums.last_sequence, sums.latest] {
-                out.i64(number);
-            }
-            let (error, asked) = (Vec::from_iter(sums.error), Vec::from_iter(sums.asked));
-            for list in [&sums.models, &sums.configs, &error, &asked] {
-                out.count(list.len());
-                for (number, line) in list {
-                    out.u64(*number);
-                    out.loc(*line);
-                }
-            }
-        }
+    pub(super) fn dump(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
     }
 
     pub(super) fn load(from: &mut In<'_>) -> Option<ConversationTotals> {
-        let count = from.count(SUMS_BYTES_MIN)?;
-        let mut conversations = HashMap::with_capacity(count);
-        for _ in 0..count {
-            let conversation = KeyHash {
-                hash: from.u64()?,
-                check: from.u32()?,
-            };
-            let sums = ConversationSums {
-                message_count: from.u64()?,
-                tokens_in: from.u64()?,
-                tokens_out: from.u64()?,
-                latency_ms: from.u64()?,
-                answered: from.u64()?,
-                said_at: from.i64()?,
-                asked_at: from.i64()?,
-                last_sequence: from.i64()?,
-                latest: from.i64()?,
-                models: lines(from)?,
-                configs: lines(from)?,
-                error: lines(from)?.pop(),
-                asked: lines(from)?.pop(),
-            };
-            conversations.insert(conversation, sums);
-        }
-        Some(ConversationTotals(conversations))
+        let mut totals = ConversationTotals(Codec::decode(from)?);
+        let are_lines = totals.lines_mut().all(|line| line.is_some());
+        are_lines.then_some(totals)
     }
 }
 
 /// Size in a dump, in bytes, of a conversation's totals that refer to no lines.
-const SUMS_BYTES_MIN: usize = 116;
-
-fn lines(from: &mut In<'_>) -> Option<Vec<(u64, Loc)>> {
-    let lines = (0..from.count(16)?).map(|_| Some((from.u64()?, from.loc()?)));
-    lines.collect()
-}
+const SUMS_BYTES_MIN: usize = 104;

@@ -2,18 +2,17 @@
 //! store and the version. The input of `load` is not trusted.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
 
-use super::bytes::{In, Out};
+use super::bytes::{Codec, In};
 use super::conversation_totals::ConversationTotals;
 use super::entry::Loc;
 use super::groups::{Groups, LaidGroups};
 use super::list::{LaidList, List};
-use super::rows::{LaidRows, RowId, Rows};
+use super::rows::{LaidRows, Row, RowId};
 use super::shape::Shape;
 use super::slots::LaidSlots;
 use super::table::Table;
-use super::{Index, Totals, do_all};
+use super::{Index, PARALLEL_MIN, Totals, run_all};
 use crate::line::Op;
 use crate::record::{Kind, NUMBER_MAX};
 
@@ -42,38 +41,36 @@ pub(super) const OPS: [Op; 19] = [
 
 impl Index {
     /// Writes everything that [`load`](Index::load) needs.
-    pub(crate) fn dump(&self, sink: &mut dyn Write) -> io::Result<()> {
-        let mut out = Out::new(sink);
+    pub(crate) fn dump(&self, out: &mut Vec<u8>) {
         for table in &self.tables {
             if table.spare_rows() > table.rows.len() / 8 {
-                table.squeezed().dump(&mut out);
+                table.squeezed().dump(out);
             } else {
-                table.dump(&mut out);
+                table.dump(out);
             }
         }
-        self.totals.conversations.dump(&mut out);
-        out.put([u8::from(self.totals.update_id_max.is_some())]);
-        out.i64(self.totals.update_id_max.unwrap_or(0));
-        out.finish()
+        self.totals.conversations.dump(out);
+        let id = self.totals.update_id_max;
+        (id.is_some(), id.unwrap_or(0)).encode(out);
     }
 
     /// Restores a dumped index for a store with this many segments; `None` if the bytes are not
     /// valid. Bytes that were tampered with may produce an index with wrong results, but never a
     /// panic.
     pub(crate) fn load(bytes: &[u8], segments: u32) -> Option<Index> {
-        let mut from = In::new(bytes, segments);
+        let mut from = In { bytes, segments };
         let mut tables = Vec::with_capacity(Kind::ALL.len());
         for kind in Kind::ALL {
             tables.push(Laid::read(kind, &mut from)?);
         }
         let conversations = ConversationTotals::load(&mut from)?;
-        let has_update_id = from.flag()?;
-        let update_id_max = from.i64()?;
-        if !from.is_empty() {
+        let (has_update_id, update_id_max) = <(bool, i64)>::decode(&mut from)?;
+        if !from.bytes.is_empty() {
             return None;
         }
-        let len = tables.iter().map(|table| table.rows.len()).sum();
-        let tables = do_all(len, tables.into_iter().map(|table| move || table.load()));
+        let len: usize = tables.iter().map(|table| table.rows.len()).sum();
+        let loads = tables.into_iter().map(|table| move || table.load());
+        let tables = run_all(len >= PARALLEL_MIN, loads);
         let tables: Option<Vec<Table>> = tables.into_iter().collect();
         Some(Index {
             tables: tables?.try_into().ok()?,
@@ -87,31 +84,22 @@ impl Index {
 }
 
 impl Table {
-    fn dump(&self, out: &mut Out<'_>) {
+    fn dump(&self, out: &mut Vec<u8>) {
         self.rows.dump(out);
-        out.i64(self.number_max);
+        self.number_max.encode(out);
         self.by_key.dump(out);
         self.all.dump(out);
         for groups in &self.by_lookup {
             groups.dump(out);
         }
-        out.count(self.by_state.len());
+        (self.by_state.len() as u64).encode(out);
         for (state, list) in &self.by_state {
-            out.put([*state as u8]);
+            state.encode(out);
             list.dump(out);
         }
-        out.count(self.history.len());
-        for (row, lines) in &self.history {
-            out.u32(row.0);
-            out.count(lines.len());
-            for line in lines {
-                out.loc(*line);
-            }
-        }
+        self.history.encode(out);
     }
-}
 
-impl Table {
     /// Whether each listed row has a line to read.
     fn lists_only_records(&self) -> bool {
         let has_line = |id: RowId| self.row(id).is_some_and(|row| row.asserted.is_some());
@@ -143,26 +131,25 @@ impl<'a> Laid<'a> {
     fn read(kind: Kind, from: &mut In<'a>) -> Option<Laid<'a>> {
         let shape = Shape::of(kind);
         let rows = LaidRows::read(shape, from)?;
-        let number_max = from.i64().filter(|number| *number <= NUMBER_MAX)?;
+        let number_max = i64::decode(from).filter(|number| *number <= NUMBER_MAX)?;
         let by_key = LaidSlots::read(from)?;
         let all = LaidList::read(from)?;
         let groups = shape.posted.iter().map(|_| LaidGroups::read(from));
         let by_lookup = groups.collect::<Option<_>>()?;
         let mut by_state = Vec::new();
         for _ in 0..from.count(1)? {
-            let state = *OPS.get(usize::from(from.u8()?))?;
-            by_state.push((state, LaidList::read(from)?));
+            by_state.push((Op::decode(from)?, LaidList::read(from)?));
         }
-        let count = from.count(12)?;
-        let mut history = HashMap::with_capacity(count);
-        for _ in 0..count {
-            let row = from.u32().filter(|row| (*row as usize) < rows.len())?;
-            let lines = (0..from.count(8)?).map(|_| from.loc());
-            history.insert(RowId(row), lines.collect::<Option<_>>()?);
+        let history: HashMap<RowId, Vec<Loc>> = Codec::decode(from)?;
+        let is_right = |(row, lines): (&RowId, &Vec<Loc>)| {
+            (row.0 as usize) < rows.len() && lines.iter().all(|line| line.is_some())
+        };
+        if !history.iter().all(is_right) {
+            return None;
         }
         Some(Laid {
             kind,
-            segments: from.segments(),
+            segments: from.segments,
             rows,
             number_max,
             by_key,
@@ -177,12 +164,10 @@ impl<'a> Laid<'a> {
         let len = self.rows.len();
         let ids = len as u32;
         let shape = Shape::of(self.kind);
-        let (mut rows, mut found_by, mut by_key) = (None, None, None);
-        let (mut all, mut by_state) = (None, None);
+        let (mut rows, mut by_key, mut all, mut by_state) = (None, None, None, None);
         let mut by_lookup: Vec<Option<Groups>> = self.by_lookup.iter().map(|_| None).collect();
         let mut tasks: Vec<Box<dyn FnOnce() + Send>> = vec![
-            Box::new(|| rows = self.rows.load_rows(self.segments)),
-            Box::new(|| found_by = Some(self.rows.load_found_by())),
+            Box::new(|| rows = self.rows.load(shape, self.segments)),
             Box::new(|| by_key = self.by_key.load(|row| row < ids)),
             Box::new(|| {
                 all = self.all.load(ids);
@@ -195,9 +180,9 @@ impl<'a> Laid<'a> {
             let order = shape.lookup_order;
             tasks.push(Box::new(move || *groups = laid.load(order, ids)));
         }
-        do_all(len, tasks);
+        run_all(len >= PARALLEL_MIN, tasks);
         let table = Table {
-            rows: Rows::of(shape, rows?, found_by?),
+            rows: rows?,
             number_max: self.number_max,
             by_key: by_key?,
             all: all?,
@@ -205,6 +190,11 @@ impl<'a> Laid<'a> {
             by_state: by_state?,
             history: self.history,
         };
-        table.lists_only_records().then_some(table)
+        let live = table
+            .rows
+            .ids()
+            .filter(|id| table.row(*id).is_some_and(Row::stands));
+        let are_all_listed = live.count() == table.len();
+        (are_all_listed && table.lists_only_records()).then_some(table)
     }
 }

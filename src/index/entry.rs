@@ -144,21 +144,13 @@ impl Hasher {
     }
 
     /// The hash of a lookup value; never 0.
-    pub(crate) fn lookup(self, value: &str) -> u32 {
-        self.lookup_of_bytes(value.as_bytes())
-    }
-
-    pub(crate) fn lookup_of_bytes(self, value: &[u8]) -> u32 {
-        (xxh3_64_with_seed(value, self.seed) as u32).max(1)
+    pub(crate) fn lookup(self, value: &(impl AsRef<[u8]> + ?Sized)) -> u32 {
+        (xxh3_64_with_seed(value.as_ref(), self.seed) as u32).max(1)
     }
 
     /// The second half of a lookup value's hash.
-    pub(crate) fn check(self, value: &str) -> u32 {
-        self.check_of_bytes(value.as_bytes())
-    }
-
-    fn check_of_bytes(self, value: &[u8]) -> u32 {
-        (xxh3_64_with_seed(value, self.seed) >> 32) as u32
+    pub(crate) fn check(self, value: &(impl AsRef<[u8]> + ?Sized)) -> u32 {
+        (xxh3_64_with_seed(value.as_ref(), self.seed) >> 32) as u32
     }
 
     pub(crate) fn entry(self, kind: Kind, envelope: &Envelope<'_>, loc: Loc) -> Entry {
@@ -172,15 +164,14 @@ impl Hasher {
             (Kind::Inbox, _, Some(update_id)) => update_id.integer().map(Sums::Update),
             (Kind::Conversations, ..) => Some(Sums::Conversation(Said {
                 status: envelope.status().unwrap_or_default(),
-                checks: each_lookup(envelope, |value| self.check_of_bytes(value)),
+                checks: each_lookup(envelope, |value| self.check(value)),
             })),
             _ => None,
         };
-        let mut lookups = each_lookup(envelope, |value| self.lookup_of_bytes(value));
+        let mut lookups = each_lookup(envelope, |value| self.lookup(value));
         if kind == Kind::ToolCalls {
             // Hash each part of the key separately.
-            let of_part =
-                |part: &Value<'_>| self.lookup_of_bytes(part.text(&mut [0; Value::BYTES]));
+            let of_part = |part: &Value<'_>| self.lookup(part.text(&mut [0; Value::BYTES]));
             lookups[REQUEST_ID] = of_part(one);
             lookups[CALL_ID] = of_part(two);
         }

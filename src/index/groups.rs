@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::bytes::{In, Out};
+use super::bytes::{Codec, In, encode_items};
 use super::list::{LaidList, List};
 use super::rows::{Position, RowId, Rows};
 use super::shape::Place;
@@ -163,43 +163,6 @@ impl Groups {
         }
     }
 
-    /// Keeps only the rows that pass in the groups of these hashes.
-    pub(super) fn retain(
-        &mut self,
-        mut hashes: Vec<u32>,
-        passes: impl Fn(RowId) -> bool,
-        rows: &Rows,
-    ) {
-        // In the order of the heads, for sequential memory access.
-        hashes.sort_unstable_by_key(|hash| mixed(*hash));
-        hashes.dedup();
-        let mut emptied = Vec::new();
-        for hash in hashes {
-            match self.head(hash) {
-                Some(Head::List(list)) => {
-                    self.lists[list].retain(&passes, |row| rows.position(self.order, row));
-                }
-                Some(Head::Chain(newest)) => {
-                    let chain: Vec<RowId> = self.chain(newest).collect();
-                    let mut left = chain.into_iter().filter(|row| passes(*row)).peekable();
-                    match left.peek().map(|row| row.0) {
-                        Some(head) if head != newest => self.heads.replace(mixed(hash), head),
-                        Some(_) => {}
-                        None => emptied.push(mixed(hash)),
-                    }
-                    while let Some(row) = left.next() {
-                        let older = left.peek().map_or(NONE, |older| older.0);
-                        self.older[row.0 as usize] = older;
-                    }
-                }
-                None => {}
-            }
-        }
-        if !emptied.is_empty() {
-            self.heads.remove_all(&emptied);
-        }
-    }
-
     /// The rows under a hash in the range `from..to`, in order.
     pub(super) fn range(&self, hash: u32, from: Position, to: Position, rows: &Rows) -> Walk<'_> {
         let position = |row| rows.position(self.order, row);
@@ -215,35 +178,6 @@ impl Groups {
                 Walk::Few(few.into_iter())
             }
             None => Walk::Few(Vec::new().into_iter()),
-        }
-    }
-
-    /// The same groups with new row ids, which `rows` uses. Rows mapped to [`RowId::GONE`] are in
-    /// no group.
-    pub(super) fn renamed(&self, id: impl Fn(RowId) -> RowId, rows: &Rows) -> Groups {
-        let now = |row: u32| match row {
-            NONE => NONE,
-            row => id(RowId(row)).0,
-        };
-        let heads = self.heads.iter().map(|(hash, head)| match Head::of(head) {
-            Head::Chain(newest) => (hash, now(newest)),
-            Head::List(_) => (hash, head),
-        });
-        let heads: Vec<(u32, u32)> = heads.filter(|(_, head)| *head != NONE).collect();
-        let links = (0..).zip(self.older.iter().zip(&self.depths));
-        let links = links.filter(|(row, _)| id(RowId(*row)) != RowId::GONE);
-        let (older, depths) = links
-            .map(|(_, (older, depth))| (now(*older), *depth))
-            .unzip();
-        let position = |row| rows.position(self.order, row);
-        let lists = self.lists.iter();
-        Groups {
-            order: self.order,
-            heads: Slots::from_sorted(heads.len(), heads.into_iter()),
-            older,
-            depths,
-            lists: lists.map(|list| list.renamed(&id, position)).collect(),
-            mixed: self.mixed.clone(),
         }
     }
 
@@ -266,23 +200,15 @@ impl Groups {
 }
 
 impl Groups {
-    pub(super) fn dump(&self, out: &mut Out<'_>) {
+    pub(super) fn dump(&self, out: &mut Vec<u8>) {
         self.heads.dump(out);
-        out.count(self.older.len());
-        for older in &self.older {
-            out.u32(*older);
-        }
-        for depth in &self.depths {
-            out.put([*depth]);
-        }
-        out.count(self.lists.len());
+        self.older.encode(out);
+        out.extend_from_slice(&self.depths);
+        (self.lists.len() as u64).encode(out);
         for list in &self.lists {
             list.dump(out);
         }
-        out.count(self.mixed.len());
-        for hash in &self.mixed {
-            out.u32(*hash);
-        }
+        encode_items(self.mixed.iter(), out);
     }
 }
 
@@ -303,13 +229,13 @@ impl<'a> LaidGroups<'a> {
         let depths = from.items(len)?;
         let lists = (0..from.count(8)?).map(|_| LaidList::read(from));
         let lists = lists.collect::<Option<_>>()?;
-        let mixed = (0..from.count(4)?).map(|_| from.u32());
+        let mixed = Vec::decode(from)?;
         Some(LaidGroups {
             heads,
             older,
             depths,
             lists,
-            mixed: mixed.collect::<Option<_>>()?,
+            mixed: mixed.into_iter().collect(),
         })
     }
 

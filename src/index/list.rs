@@ -1,8 +1,9 @@
 //! A sorted list of rows, stored in chunks.
 
-use std::slice;
+use std::iter::{Chain, Copied, Flatten};
+use std::slice::Iter;
 
-use super::bytes::{In, Out};
+use super::bytes::{Codec, In};
 use super::rows::{Position, RowId};
 
 /// Maximum number of rows in a chunk. An insertion other than at the end moves half of them on
@@ -19,7 +20,7 @@ pub(super) struct List {
 }
 
 #[derive(Debug)]
-struct Chunk {
+pub(crate) struct Chunk {
     first: Position,
     rows: Vec<RowId>,
 }
@@ -48,7 +49,7 @@ impl List {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = RowId> {
-        self.chunks.iter().flat_map(|chunk| &chunk.rows).copied()
+        self.chunks.iter().flatten().copied()
     }
 
     pub(super) fn insert(&mut self, position: Position, stands_at: impl Fn(RowId) -> Position) {
@@ -110,33 +111,6 @@ impl List {
         self.join(place);
     }
 
-    /// The same list with new row ids, which `position` understands. Rows mapped to [`RowId::GONE`]
-    /// are dropped.
-    pub(super) fn renamed(
-        &self,
-        id: impl Fn(RowId) -> RowId,
-        position: impl Fn(RowId) -> Position,
-    ) -> List {
-        let rows: Vec<RowId> = self
-            .iter()
-            .map(id)
-            .filter(|row| *row != RowId::GONE)
-            .collect();
-        List::from_sorted(&rows, position)
-    }
-
-    /// Keeps only the rows that pass.
-    pub(super) fn retain(
-        &mut self,
-        passes: impl Fn(RowId) -> bool,
-        position: impl Fn(RowId) -> Position,
-    ) {
-        let left: Vec<RowId> = self.iter().filter(|row| passes(*row)).collect();
-        if left.len() < self.len {
-            *self = List::from_sorted(&left, position);
-        }
-    }
-
     /// Merges two chunks that became small.
     fn join(&mut self, place: usize) {
         let Some([chunk, next]) = self.chunks.get_mut(place..place + 2) else {
@@ -189,97 +163,42 @@ impl List {
             return Range::default();
         }
         let first = self.rows_of(from.0);
-        if from.0 == to.0 {
-            let rows = first.get(from.1..to.1).unwrap_or_default();
-            return Range {
-                first: rows.iter(),
-                ..Range::default()
-            };
-        }
-        let between = self.chunks.get(from.0 + 1..to.0);
-        Range {
-            first: first.get(from.1..).unwrap_or_default().iter(),
-            between: between.unwrap_or_default().iter(),
-            last: self.rows_of(to.0).get(..to.1).unwrap_or_default().iter(),
-        }
+        let (first, between, last) = if from.0 == to.0 {
+            (first.get(from.1..to.1), None, None)
+        } else {
+            let between = self.chunks.get(from.0 + 1..to.0);
+            (first.get(from.1..), between, self.rows_of(to.0).get(..to.1))
+        };
+        let between = between.unwrap_or_default().iter().flatten();
+        let rows = first.unwrap_or_default().iter().chain(between);
+        rows.chain(last.unwrap_or_default()).copied()
     }
 }
 
-/// A range of rows of a list, in order.
-#[derive(Debug, Default)]
-pub(crate) struct Range<'a> {
-    first: slice::Iter<'a, RowId>,
-    between: slice::Iter<'a, Chunk>,
-    last: slice::Iter<'a, RowId>,
-}
+/// A range of rows of a list, in order. It skips and counts whole chunks.
+pub(crate) type Range<'a> = Copied<Chain<Chain<Ids<'a>, Flatten<Iter<'a, Chunk>>>, Ids<'a>>>;
 
-impl Iterator for Range<'_> {
-    type Item = RowId;
+type Ids<'a> = Iter<'a, RowId>;
 
-    fn next(&mut self) -> Option<RowId> {
-        loop {
-            if let Some(row) = self.first.next() {
-                return Some(*row);
-            }
-            match self.between.next() {
-                Some(chunk) => self.first = chunk.rows.iter(),
-                None => return self.last.next().copied(),
-            }
-        }
-    }
+impl<'a> IntoIterator for &'a Chunk {
+    type Item = &'a RowId;
+    type IntoIter = Ids<'a>;
 
-    /// Adds up the lengths of the chunks instead of iterating.
-    fn count(self) -> usize {
-        let between = self.between.map(|chunk| chunk.rows.len());
-        self.first.len() + between.sum::<usize>() + self.last.len()
-    }
-
-    /// Skips whole chunks, as [`count`](Range::count) does.
-    fn nth(&mut self, mut n: usize) -> Option<RowId> {
-        loop {
-            if let Some(row) = self.first.as_slice().get(n) {
-                self.first.nth(n);
-                return Some(*row);
-            }
-            n -= self.first.len();
-            let Some(chunk) = self.between.next() else {
-                self.first = [].iter();
-                return self.last.nth(n).copied();
-            };
-            self.first = chunk.rows.iter();
-        }
-    }
-}
-
-impl DoubleEndedIterator for Range<'_> {
-    fn next_back(&mut self) -> Option<RowId> {
-        loop {
-            if let Some(row) = self.last.next_back() {
-                return Some(*row);
-            }
-            match self.between.next_back() {
-                Some(chunk) => self.last = chunk.rows.iter(),
-                None => return self.first.next_back().copied(),
-            }
-        }
+    fn into_iter(self) -> Ids<'a> {
+        self.rows.iter()
     }
 }
 
 impl List {
-    pub(super) fn dump(&self, out: &mut Out<'_>) {
-        out.count(self.chunks.len());
+    pub(super) fn dump(&self, out: &mut Vec<u8>) {
+        (self.chunks.len() as u64).encode(out);
         for chunk in &self.chunks {
-            out.i64(chunk.first.at);
-            out.u64(chunk.first.seq);
+            (chunk.first.at, chunk.first.seq).encode(out);
         }
         for chunk in &self.chunks {
-            out.u32(chunk.rows.len() as u32);
+            (chunk.rows.len() as u32).encode(out);
         }
-        for chunk in &self.chunks {
-            for row in &chunk.rows {
-                out.u32(row.0);
-            }
-        }
+        self.iter().for_each(|row| row.encode(out));
     }
 }
 
@@ -304,19 +223,16 @@ impl<'a> LaidList<'a> {
 
     /// Restores the list, if all row ids are less than `rows`.
     pub(super) fn load(&self, rows: u32) -> Option<List> {
+        let id = |bytes: &[u8; 4]| RowId(u32::from_le_bytes(*bytes));
         let mut rest = self.rows;
         let mut chunks = Vec::with_capacity(self.firsts.len());
         for (first, len) in self.firsts.iter().zip(self.lens) {
-            let (words, _) = first.as_chunks::<8>();
-            let at = i64::from_le_bytes(*words.first()?);
-            let seq = u64::from_le_bytes(*words.get(1)?);
+            let (bytes, segments) = (first, 0);
+            let (at, seq) = Codec::decode(&mut In { bytes, segments })?;
             let (ids, after) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
             rest = after;
-            let row = RowId(u32::from_le_bytes(*ids.first()?));
-            let ids: Vec<_> = ids
-                .iter()
-                .map(|id| RowId(u32::from_le_bytes(*id)))
-                .collect();
+            let row = id(ids.first()?);
+            let ids: Vec<_> = ids.iter().map(id).collect();
             if ids.len() > CHUNK_MAX || ids.iter().any(|id| id.0 >= rows) {
                 return None;
             }

@@ -15,6 +15,7 @@ mod slots;
 mod table;
 mod walk;
 
+pub(crate) use bytes::{Codec, In, encoded_as};
 pub(crate) use conversation_totals::{ConversationTotals, status_state};
 pub(crate) use entry::{CALL_ID, Entry, Hasher, KeyHash, Loc, REQUEST_ID, Sums};
 pub(crate) use rows::{Position, Row, RowId};
@@ -52,10 +53,8 @@ impl Totals {
     fn add(&mut self, entry: &Entry, is_new: bool) -> Option<(KeyHash, StatusSignal)> {
         match entry.sums.as_deref() {
             Some(Sums::Message(measured)) if is_new => {
-                return Some((
-                    measured.conversation,
-                    self.conversations.add(entry, measured),
-                ));
+                let signal = self.conversations.add(entry, measured)?;
+                return Some((measured.conversation, signal));
             }
             Some(Sums::Update(id)) => self.raise_update_id(Some(*id)),
             Some(Sums::Message(_) | Sums::Conversation(_)) | None => {}
@@ -126,9 +125,7 @@ impl Index {
     /// Adds one line. Lines must come in the order of their sequence numbers.
     pub(crate) fn apply(&mut self, kind: Kind, entry: &Entry) {
         let is_new = self.tables[kind as usize].apply(entry);
-        let signal = self.totals.add(entry, is_new);
-        let signal = signal.filter(|(_, signal)| *signal != StatusSignal::Nothing);
-        if let Some((conversation, signal)) = signal {
+        if let Some((conversation, signal)) = self.totals.add(entry, is_new) {
             let conversations = &mut self.tables[Kind::Conversations as usize];
             if let Some(row) = conversations.find(conversation) {
                 conversations.set_state(row, |said| signal.state(said));
@@ -148,7 +145,8 @@ impl Index {
         let len: usize = lines.iter().flatten().map(Vec::len).sum();
         let kinds = index.tables.iter_mut().zip(lines);
         let kinds = kinds.filter(|(_, runs)| !runs.is_empty());
-        let totals = do_all(len, kinds.map(|(table, runs)| move || build(table, runs)));
+        let builds = kinds.map(|(table, runs)| move || build(table, runs));
+        let totals = run_all(len >= PARALLEL_MIN, builds);
         for totals in totals {
             index.totals.absorb(totals);
         }
@@ -161,29 +159,23 @@ impl Index {
     fn take_statuses(&mut self) {
         let said = std::mem::take(&mut self.totals.said);
         let conversations = &mut self.tables[Kind::Conversations as usize];
-        let mut is_any = false;
         for (conversation, signal, seq) in self.totals.conversations.said() {
             let row = conversations.find(conversation);
             let row = row.filter(|row| said.get(row.0 as usize).is_some_and(|said| *said < seq));
             if let Some(row) = row {
-                let row = conversations.rows.get_mut(row);
-                let state = signal.state(row.said);
-                is_any |= state != row.state;
-                row.state = state;
+                conversations.set_state(row, |said| signal.state(said));
             }
-        }
-        if is_any {
-            conversations.list_states();
         }
     }
 }
 
-/// Runs all tasks, in parallel if there is enough work. The results are in the order of the tasks.
-fn do_all<T: Send>(
-    len: usize,
+/// Runs all tasks, in threads of their own or one by one. The results are in the order of the
+/// tasks.
+pub(crate) fn run_all<T: Send>(
+    in_threads: bool,
     tasks: impl IntoIterator<Item = impl FnOnce() -> T + Send>,
 ) -> Vec<T> {
-    if len < PARALLEL_MIN {
+    if !in_threads {
         return tasks.into_iter().map(|task| task()).collect();
     }
     std::thread::scope(|scope| {

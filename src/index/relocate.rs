@@ -11,39 +11,6 @@ use crate::record::Kind;
 /// Number of dead rows that are tolerated before the table is rebuilt.
 const SPARE_ROWS: usize = if cfg!(test) { 3 } else { 10_000 };
 
-/// A set of rows of a table.
-#[derive(Debug)]
-struct RowSet {
-    words: Vec<u64>,
-    ids: Vec<RowId>,
-}
-
-impl RowSet {
-    fn new(rows: usize) -> RowSet {
-        RowSet {
-            words: vec![0; rows.div_ceil(64)],
-            ids: Vec::new(),
-        }
-    }
-
-    fn insert(&mut self, id: RowId) {
-        let (word, bit) = (id.0 as usize / 64, 1 << (id.0 % 64));
-        if self.words[word] & bit == 0 {
-            self.words[word] |= bit;
-            self.ids.push(id);
-        }
-    }
-
-    fn has(&self, id: RowId) -> bool {
-        let word = self.words.get(id.0 as usize / 64);
-        word.is_some_and(|word| word & 1 << (id.0 % 64) != 0)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.ids.is_empty()
-    }
-}
-
 impl Index {
     /// Moves each line of a kind to the location that `to` gives; [`Loc::NONE`] means that the line
     /// was removed. The messages of the conversations in `ended` are all removed, or about to be.
@@ -85,10 +52,10 @@ impl Table {
                 shortened.push(*id);
             }
         }
-        // Rows that are no longer live, and rows that have no lines any more.
-        let mut fallen = RowSet::new(self.rows.len());
-        let mut gone = RowSet::new(self.rows.len());
-        for id in self.rows.ids() {
+        // Rows that have no lines any more.
+        let mut gone = vec![false; self.rows.len()];
+        // The newest first: chains of postings then get shorter from their heads.
+        for id in self.rows.ids().rev() {
             let row = self.rows.get_mut(id);
             let (asserted, done) = (to(row.asserted), to(row.done));
             if (asserted, done) == (row.asserted, row.done) {
@@ -102,11 +69,12 @@ impl Table {
                 if self.history.get(&id).is_some_and(|left| !left.is_empty()) {
                     return false;
                 }
-                fallen.insert(id);
+                self.post(id, true, false);
             }
+            let row = self.rows.get_mut(id);
             (row.asserted, row.done) = (asserted, done);
             if !asserted.is_some() && !done.is_some() && !self.history.contains_key(&id) {
-                gone.insert(id);
+                gone[id.0 as usize] = true;
             }
         }
         for id in shortened {
@@ -117,15 +85,14 @@ impl Table {
                 return false;
             }
             if left.is_empty() && !row.asserted.is_some() && !row.done.is_some() {
-                gone.insert(id);
+                gone[id.0 as usize] = true;
             }
             if left.is_empty() || left == [row.asserted] {
                 self.history.remove(&id);
             }
         }
-        self.unlist(&fallen);
-        if !gone.is_empty() {
-            self.by_key.retain(|row| !gone.has(RowId(row)));
+        if gone.contains(&true) {
+            self.by_key.retain(|row| !gone[row as usize]);
             if self.spare_rows() > SPARE_ROWS.max(self.by_key.len()) {
                 *self = self.squeezed();
             }
@@ -150,52 +117,18 @@ impl Table {
         }
         let now = |id: RowId| now[id.0 as usize];
         let rows = self.rows.retained(|id| now(id) != RowId::GONE);
-        let position = |id| rows.position(rows.shape.order, id);
-        let keys = self
-            .by_key
-            .iter()
-            .map(|(tag, row)| (tag, now(RowId(row)).0));
-        let by_key = Slots::from_sorted(self.by_key.len(), keys);
-        let by_lookup = self.by_lookup.iter();
-        let by_lookup = by_lookup.map(|groups| groups.renamed(now, &rows)).collect();
-        let by_state = self.by_state.iter();
-        let by_state = by_state.map(|(op, list)| (*op, list.renamed(now, position)));
+        let keys = self.by_key.iter();
+        let keys = keys.map(|(tag, row)| (tag, now(RowId(row)).0));
+        let by_key = || Slots::from_sorted(self.by_key.len(), keys);
         let history = self.history.iter();
         let history = history.map(|(id, lines)| (now(*id), lines.clone()));
-        Table {
+        let mut squeezed = Table {
             number_max: self.number_max,
-            by_key,
-            all: self.all.renamed(now, position),
-            by_lookup,
-            by_state: by_state.collect(),
             history: history.filter(|(id, _)| *id != RowId::GONE).collect(),
-            rows,
-        }
-    }
-
-    /// Removes rows from all lists.
-    fn unlist(&mut self, fallen: &RowSet) {
-        if fallen.is_empty() {
-            return;
-        }
-        let Table {
-            rows,
-            all,
-            by_lookup,
-            by_state,
-            ..
-        } = self;
-        let shape = rows.shape;
-        let position = |id| rows.position(shape.order, id);
-        all.retain(|row| !fallen.has(row), position);
-        for (_, list) in by_state {
-            list.retain(|row| !fallen.has(row), position);
-        }
-        for (groups, field) in by_lookup.iter_mut().zip(shape.posted) {
-            let hashes = fallen.ids.iter().map(|id| rows.lookup(*id, *field));
-            let posted = hashes.filter(|hash| shape.posts(*field, *hash));
-            groups.retain(posted.collect(), |row| !fallen.has(row), rows);
-        }
+            ..Table::of(rows)
+        };
+        squeezed.list_all(by_key, Vec::new());
+        squeezed
     }
 
     /// The locations of all lines of a row, including earlier versions.

@@ -1,7 +1,6 @@
 //! The rows of a table, one per key, with their lookup hashes and sort keys.
 
-use super::bytes::{In, Out};
-use super::dump::OPS;
+use super::bytes::{Codec, In, fields};
 use super::entry::{Entry, KeyHash, Loc, Sums};
 use super::shape::{Place, Shape};
 use crate::line::{LOOKUPS_MAX, Op};
@@ -128,7 +127,7 @@ impl Rows {
         self.all.len()
     }
 
-    pub(super) fn ids(&self) -> impl Iterator<Item = RowId> + use<> {
+    pub(super) fn ids(&self) -> impl DoubleEndedIterator<Item = RowId> + use<> {
         (0..self.all.len() as u32).map(RowId)
     }
 
@@ -243,34 +242,21 @@ impl Rows {
 
 const ROW_BYTES: usize = 48;
 
+fields!(Row, ROW_BYTES - 1, seq at key_hash asserted done key_check state is_retracted said);
+
 impl Rows {
-    pub(super) fn dump(&self, out: &mut Out<'_>) {
-        out.count(self.all.len());
+    pub(super) fn dump(&self, out: &mut Vec<u8>) {
+        (self.all.len() as u64).encode(out);
         for row in &self.all {
-            out.u64(row.seq);
-            out.i64(row.at);
-            out.u64(row.key_hash);
-            out.loc(row.asserted);
-            out.loc(row.done);
-            out.u32(row.key_check);
-            let is_retracted = u8::from(row.is_retracted);
-            out.put([row.state as u8, is_retracted, row.said as u8, 0]);
+            row.encode(out);
+            // Makes it a multiple of a word.
+            0u8.encode(out);
         }
         for hash in self.lookups.iter().chain(&self.checks) {
-            out.u32(*hash);
+            hash.encode(out);
         }
         for number in &self.numbers {
-            out.i64(*number);
-        }
-    }
-
-    pub(super) fn of(shape: Shape, all: Vec<Row>, (lookups, checks, numbers): FoundBy) -> Rows {
-        Rows {
-            shape,
-            all,
-            lookups,
-            checks,
-            numbers,
+            number.encode(out);
         }
     }
 }
@@ -281,9 +267,6 @@ fn checks_of(entry: &Entry) -> [u32; LOOKUPS_MAX] {
         _ => [0; LOOKUPS_MAX],
     }
 }
-
-/// Lookup hashes, their second halves, and numbers.
-type FoundBy = (Vec<u32>, Vec<u32>, Vec<i64>);
 
 /// The rows in a dump.
 pub(super) struct LaidRows<'a> {
@@ -315,37 +298,19 @@ impl<'a> LaidRows<'a> {
         self.all.len()
     }
 
-    pub(super) fn load_rows(&self, segments: u32) -> Option<Vec<Row>> {
-        let row = |bytes: &[u8; ROW_BYTES]| {
-            let mut from = In::new(bytes, segments);
-            Some(Row {
-                seq: from.u64()?,
-                at: from.i64()?,
-                key_hash: from.u64()?,
-                asserted: from.loc_if_any()?,
-                done: from.loc_if_any()?,
-                key_check: from.u32()?,
-                state: *OPS.get(usize::from(from.u8()?))?,
-                is_retracted: from.flag()?,
-                said: *OPS.get(usize::from(from.u8()?))?,
-            })
-        };
-        let mut rows = Vec::with_capacity(self.all.len());
+    pub(super) fn load(&self, shape: Shape, segments: u32) -> Option<Rows> {
+        let mut all = Vec::with_capacity(self.all.len());
         for bytes in self.all {
-            rows.push(row(bytes)?);
+            all.push(Row::decode(&mut In { bytes, segments })?);
         }
-        Some(rows)
-    }
-
-    pub(super) fn load_found_by(&self) -> FoundBy {
-        let hashes = |laid: &[[u8; 4]]| {
-            let hashes = laid.iter().map(|hash| u32::from_le_bytes(*hash));
-            hashes.collect()
-        };
-        let numbers = self
-            .numbers
-            .iter()
-            .map(|number| i64::from_le_bytes(*number));
-        (hashes(self.lookups), hashes(self.checks), numbers.collect())
+        let hash = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes);
+        let number = |bytes: &[u8; 8]| i64::from_le_bytes(*bytes);
+        Some(Rows {
+            shape,
+            all,
+            lookups: self.lookups.iter().map(hash).collect(),
+            checks: self.checks.iter().map(hash).collect(),
+            numbers: self.numbers.iter().map(number).collect(),
+        })
     }
 }

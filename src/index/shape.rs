@@ -75,9 +75,9 @@ impl Shape {
         [self.order, self.lookup_order].contains(&Place::Number)
     }
 
-    /// The layout that most kinds share.
-    fn plain(kind: Kind) -> Shape {
-        Shape {
+    pub(super) fn of(kind: Kind) -> Shape {
+        // The layout that most kinds share.
+        let plain = Shape {
             width: kind.lookups_len(),
             posted: &[],
             posts_absent: false,
@@ -88,14 +88,12 @@ impl Shape {
             has_history: false,
             outcome: Which::Last,
             assertion: Which::Last,
-        }
-    }
-
-    pub(super) fn of(kind: Kind) -> Shape {
-        let plain = Shape::plain(kind);
+        };
+        // That of append-only kinds whose records have numbers.
         let numbered = Shape {
             order: Place::Number,
             lookup_order: Place::Number,
+            assertion: Which::First,
             ..plain
         };
         match kind {
@@ -138,7 +136,6 @@ impl Shape {
             Kind::Events => Shape {
                 posted: &[0, 1],
                 posts_absent: true,
-                assertion: Which::First,
                 ..numbered
             },
             // Update id. If another log's files were copied into this one, a second task with the
@@ -146,13 +143,11 @@ impl Shape {
             Kind::Inbox => Shape {
                 posted: &[0],
                 states: States::AllBut(Op::Done),
-                assertion: Which::First,
                 ..numbered
             },
             // Chat.
             Kind::History => Shape {
                 posted: &[0],
-                assertion: Which::First,
                 ..numbered
             },
             // Task and hash, but not the previous hash. The history reveals lines that would change
@@ -160,7 +155,6 @@ impl Shape {
             Kind::ThoughtRecords => Shape {
                 posted: &[0, 2],
                 has_history: true,
-                assertion: Which::First,
                 ..numbered
             },
             // Rollups are ordered by time, which is their day.

@@ -2,7 +2,7 @@
 //! tag depends on the tag alone, so the table can be grown, built in bulk and written to a file in
 //! one pass, without access to the data that the values refer to.
 
-use super::bytes::{In, Out};
+use super::bytes::{Codec, In};
 
 /// An empty slot. No used slot has this value.
 const EMPTY: u64 = u64::MAX;
@@ -127,17 +127,6 @@ impl Slots {
         *self = Slots::from_sorted(left().count(), left());
     }
 
-    /// Removes the values of these sorted tags. Each tag must have exactly one value.
-    pub(super) fn remove_all(&mut self, tags: &[u32]) {
-        let mut tags = tags.iter().peekable();
-        let left = self.iter().filter(|(tag, _)| {
-            while tags.next_if(|next| *next < tag).is_some() {}
-            tags.peek() != Some(&tag)
-        });
-        let left: Vec<(u32, u32)> = left.collect();
-        *self = Slots::from_sorted(left.len(), left.into_iter());
-    }
-
     fn used(&self) -> impl Iterator<Item = u64> {
         self.array.iter().copied().filter(|slot| *slot != EMPTY)
     }
@@ -174,11 +163,9 @@ impl Slots {
 }
 
 impl Slots {
-    pub(super) fn dump(&self, out: &mut Out<'_>) {
-        out.count(self.len);
-        for slot in self.used() {
-            out.u64(slot);
-        }
+    pub(super) fn dump(&self, out: &mut Vec<u8>) {
+        (self.len as u64).encode(out);
+        self.used().for_each(|slot| slot.encode(out));
     }
 }
 

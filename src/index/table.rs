@@ -61,14 +61,22 @@ pub(super) fn tag_of(hash: u64) -> u32 {
 
 impl Table {
     pub(crate) fn new(kind: Kind) -> Table {
-        let shape = Shape::of(kind);
-        let groups = shape.posted.iter().map(|_| Groups::new(shape.lookup_order));
+        Table::of(Rows::new(Shape::of(kind)))
+    }
+
+    /// A table of these rows, which are in no list yet.
+    pub(super) fn of(rows: Rows) -> Table {
+        let Shape {
+            posted,
+            lookup_order,
+            ..
+        } = rows.shape;
         Table {
-            rows: Rows::new(shape),
+            rows,
             number_max: 0,
             by_key: Slots::default(),
             all: List::default(),
-            by_lookup: groups.collect(),
+            by_lookup: posted.iter().map(|_| Groups::new(lookup_order)).collect(),
             by_state: Vec::new(),
             history: HashMap::new(),
         }
@@ -296,7 +304,7 @@ impl Table {
         }
     }
 
-    /// Rebuilds the lists of live rows by state.
+    /// Fills the lists of live rows by state.
     pub(super) fn list_states(&mut self) {
         let Table {
             rows,
@@ -304,25 +312,17 @@ impl Table {
             by_state,
             ..
         } = self;
-        let mut by: Vec<(Op, Vec<RowId>)> = Vec::new();
+        let position = |id| rows.position(rows.shape.order, id);
         for id in all.iter() {
-            let Some(row) = rows.get(id).filter(|row| rows.shape.lists(row.state)) else {
-                continue;
-            };
-            match by.iter_mut().find(|(state, _)| *state == row.state) {
-                Some((_, ids)) => ids.push(id),
-                None => by.push((row.state, vec![id])),
+            if let Some(row) = rows.get(id).filter(|row| rows.shape.lists(row.state)) {
+                state_list(by_state, row.state).insert(position(id), position);
             }
         }
-        let position = |id| rows.position(rows.shape.order, id);
-        let lists = by.into_iter();
-        let lists = lists.map(|(state, ids)| (state, List::from_sorted(&ids, position)));
-        *by_state = lists.collect();
     }
 
     /// Adds a live row to the lists, in its present state, or removes it from them: the list of its
     /// state and, if it `moves`, all others.
-    fn post(&mut self, id: RowId, moves: bool, add: bool) {
+    pub(super) fn post(&mut self, id: RowId, moves: bool, add: bool) {
         let Table {
             rows,
             all,
@@ -363,7 +363,7 @@ impl Table {
     }
 }
 
-pub(super) fn state_list(lists: &mut Vec<(Op, List)>, state: Op) -> &mut List {
+fn state_list(lists: &mut Vec<(Op, List)>, state: Op) -> &mut List {
     let known = lists.iter().position(|(of, _)| *of == state);
     let place = known.unwrap_or_else(|| {
         lists.push((state, List::default()));

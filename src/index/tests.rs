@@ -254,7 +254,7 @@ const SEGMENTS: u32 = 2;
 
 fn dumped(index: &Index) -> Vec<u8> {
     let mut bytes = Vec::new();
-    index.dump(&mut bytes).unwrap();
+    index.dump(&mut bytes);
     bytes
 }
 
@@ -632,7 +632,7 @@ proptest! {
         let lookups = fields.flat_map(|field| (0..40).map(move |hash| Select::Lookup(field, hash)));
         let states = states(kind).iter().map(|op| Select::State(*op));
         let mut bytes = Vec::new();
-        index.dump(&mut bytes).unwrap();
+        index.dump(&mut bytes);
         let loaded = Index::load(&bytes, 1).unwrap();
         for select in lookups.chain(states).chain([Select::All]) {
             let rows = walked(expected, select);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::line::decode;
 use crate::record::{Day, Kind, Record};
-use crate::segment::{Fact, Found, SegmentName, scan_all};
+use crate::segment::{Fact, Found, SegmentName, Span, scan};
 use crate::storage::{Access, Disk, Entry, Storage, io_error};
 use crate::store::is_dir_of_store;
 
@@ -131,7 +131,7 @@ fn read_segment(storage: &Disk, file_name: &str, kind: Kind, replay: &mut Replay
         });
         *unreadable += u64::from(lines.len() == before);
     };
-    let scanned = scan_all(&*file, kind, &mut sink).map_err(io)?;
+    let scanned = scan(&*file, kind, Span::ALL, &mut sink).map_err(io)?;
     *unreadable += u64::from(scanned.tail.is_some());
     Ok(())
 }

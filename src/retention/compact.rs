@@ -272,7 +272,7 @@ fn is_superseded(view: &Snapshot<'_>, kind: Kind, horizon: Horizon, line: &Candi
 fn leads_on(view: &Snapshot<'_>, kind: Kind, line: &Candidate<'_>) -> bool {
     let hash = |envelope: &Envelope<'_>| {
         let id = envelope.key[0].text(&mut [0; Value::BYTES]).to_vec();
-        view.hasher().lookup_of_bytes(&id)
+        view.hasher().lookup(&id)
     };
     let turn = match classify(kind, line.bytes) {
         _ if kind != Kind::ConversationTurns => return false,

@@ -3,7 +3,6 @@
 use super::damage::DamageClass;
 use super::name::SegmentName;
 use super::scan::{Fact, Found, Misplaced, Report};
-use crate::record::Kind;
 
 /// Audits the lines of a segment in file order.
 #[derive(Debug)]
@@ -13,6 +12,8 @@ pub(crate) struct Audit {
     misplaced: Misplaced,
     /// Number of lines that differ from what decklog wrote there.
     pub wrong: u64,
+    /// The least and the greatest sequence number of the lines that were not edited.
+    pub seqs: Option<(u64, u64)>,
 }
 
 impl Audit {
@@ -22,34 +23,28 @@ impl Audit {
             last_seq: 0,
             misplaced: Misplaced::in_day_of(name),
             wrong: 0,
+            seqs: None,
         }
     }
 
-    pub(crate) fn kind(&self) -> Kind {
-        self.name.kind
-    }
-
-    /// Reports what is wrong with a line, alone or in relation to the lines before it. Calls
-    /// `number` for each sequence number that counts, with whether its line was edited.
-    pub(crate) fn look(
-        &mut self,
-        line: &Found<'_>,
-        number: &mut dyn FnMut(u64, bool),
-    ) -> Option<Report> {
+    /// Reports what is wrong with a line, alone or in relation to the lines before it.
+    pub(crate) fn look(&mut self, line: &Found<'_>) -> Option<Report> {
         let Audit {
             name,
             last_seq,
             misplaced,
             wrong,
+            seqs,
         } = self;
         let mut report = line.report();
         let mut is_here = true;
         line.facts(name.kind, &mut |fact: Fact<'_>| {
-            let seq = fact.envelope.seq;
-            number(seq, fact.is_altered);
             if fact.is_altered {
                 return;
             }
+            let seq = fact.envelope.seq;
+            let (first, last) = seqs.unwrap_or((seq, seq));
+            *seqs = Some((first.min(seq), last.max(seq)));
             let end = fact.offset + fact.bytes.len() as u64;
             is_here &= misplaced.look(fact.envelope.at, fact.offset, end);
             // A repeated number is not reported here but as a repeated line.

@@ -5,7 +5,8 @@
 use std::io;
 use std::sync::Mutex;
 
-use super::{Buffer, Fact, Found, Scanned, Span, Stretch, Tail, scan, scan_span};
+use super::scan::scan_limited;
+use super::{Fact, Found, Scanned, Span, Stretch, Tail, first_line};
 use crate::line::{Line, classify, is_intact};
 use crate::record::Kind;
 use crate::storage::{FileStat, StorageFile};
@@ -102,7 +103,7 @@ pub(crate) fn any_segment(kind: Kind, bytes: &[u8], limit: u8, cut: u8) {
     assert_eq!((first, end), by_hand(kind, &bytes[..until], line_bytes_max));
 
     // If the segment is split in two, every line is in exactly one part.
-    let mut buffer = Buffer::default();
+    let mut buffer = Vec::new();
     let (mut found, mut end) = (Vec::new(), None);
     for (from, stop) in [(0, cut), (cut, u64::MAX)] {
         let mut span = Span {
@@ -111,7 +112,7 @@ pub(crate) fn any_segment(kind: Kind, bytes: &[u8], limit: u8, cut: u8) {
             until: len,
         };
         if from > 0 {
-            match buffer.first_line(&file, span).unwrap() {
+            match first_line(&file, span).unwrap() {
                 Some(first) => span.from = first,
                 None => continue,
             }
@@ -119,7 +120,7 @@ pub(crate) fn any_segment(kind: Kind, bytes: &[u8], limit: u8, cut: u8) {
         if stop > 0 {
             let mut sink = |stretch: Stretch<'_>| found.push(place(stretch));
             let part =
-                scan_span(&file, kind, span, line_bytes_max, &mut buffer, &mut sink).unwrap();
+                scan_limited(&file, kind, span, line_bytes_max, &mut buffer, &mut sink).unwrap();
             end = Some(part);
         }
     }
@@ -127,10 +128,7 @@ pub(crate) fn any_segment(kind: Kind, bytes: &[u8], limit: u8, cut: u8) {
 }
 
 fn place(stretch: Stretch<'_>) -> Place {
-    match stretch {
-        Stretch::Line { offset, bytes } => (offset, bytes.len() as u64, true),
-        Stretch::TooLong { offset, len } => (offset, len, false),
-    }
+    (stretch.offset, stretch.len, stretch.bytes.is_some())
 }
 
 /// A reference implementation that finds the lines.
@@ -170,28 +168,16 @@ fn scanned(
     line_bytes_max: usize,
 ) -> (Vec<Place>, Scanned) {
     let mut places = Vec::new();
-    let mut sink = |found: Found<'_>| {
-        let place = match &found {
-            Found::Line {
-                offset,
-                bytes,
-                line,
-            } => {
-                check_line(kind, *offset, bytes, line, &found);
-                let start = usize::try_from(*offset).unwrap();
-                assert_eq!(*bytes, &file.bytes[start..start + bytes.len()]);
-                (*offset, bytes.len() as u64, true)
-            }
-            Found::TooLong { offset, len } => (*offset, *len, false),
-        };
+    let mut sink = |stretch: Stretch<'_>| {
+        let place = place(stretch);
+        let found = stretch.classified(kind);
+        if let Some(line) = &found.line {
+            check_line(kind, line, &found);
+            let start = usize::try_from(found.offset).unwrap();
+            assert_eq!(found.bytes, &file.bytes[start..start + found.bytes.len()]);
+        }
         let report = found.report();
-        let is_good = matches!(
-            &found,
-            Found::Line {
-                line: Line::Good(_),
-                ..
-            }
-        );
+        let is_good = matches!(found.line, Some(Line::Good(_)));
         assert_eq!(report.is_none(), is_good);
         if let Some(report) = report {
             assert_eq!((report.offset, report.length), (place.0, place.1));
@@ -199,11 +185,18 @@ fn scanned(
         }
         places.push(place);
     };
-    let end = scan(file, kind, from, until, line_bytes_max, &mut sink).unwrap();
-    (places, end)
+    let span = Span {
+        from,
+        until,
+        ..Span::ALL
+    };
+    let mut buffer = Vec::new();
+    let end = scan_limited(file, kind, span, line_bytes_max, &mut buffer, &mut sink);
+    (places, end.unwrap())
 }
 
-fn check_line(kind: Kind, offset: u64, bytes: &[u8], line: &Line<'_>, found: &Found<'_>) {
+fn check_line(kind: Kind, line: &Line<'_>, found: &Found<'_>) {
+    let (offset, bytes) = (found.offset, found.bytes);
     let class = std::mem::discriminant(line);
     assert_eq!(class, std::mem::discriminant(&classify(kind, bytes)));
     let mut end = offset;

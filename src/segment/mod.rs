@@ -15,6 +15,6 @@ pub use damage::{Damage, DamageClass, DamageCounts};
 pub(crate) use name::{SegmentName, list};
 pub(crate) use read::{Window, next_read};
 pub(crate) use scan::{
-    Buffer, Fact, Found, Misplaced, Report, Scanned, Span, Stretch, Tail, each_fact, scan,
-    scan_all, scan_part, scan_span,
+    Fact, Found, Misplaced, Report, Scanned, Span, Stretch, Tail, each_fact, first_line, scan,
+    scan_stretches,
 };

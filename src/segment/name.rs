@@ -20,16 +20,9 @@ impl SegmentName {
     pub(crate) fn parse(day: Day, file_name: &str) -> Option<SegmentName> {
         let (stem, number) = file_name.strip_suffix(".jsonl")?.split_once('.')?;
         let kind = Kind::from_stem(stem)?;
-        let parsed = number
-            .bytes()
-            .all(|b| b.is_ascii_digit())
-            .then(|| number.parse().ok())??;
-        let name = SegmentName {
-            day,
-            kind,
-            number: parsed,
-        };
-        (parsed > 0 && name.file_name() == file_name).then_some(name)
+        let number = number.parse().ok().filter(|number| *number > 0)?;
+        let name = SegmentName { day, kind, number };
+        (name.file_name() == file_name).then_some(name)
     }
 
     /// Packs the name into one word, which is never 0.

@@ -6,7 +6,7 @@ use std::io;
 use serde::Serialize;
 
 use super::name::SegmentName;
-use super::scan::{Found, Stretch, scan_all};
+use super::scan::{Found, Span, Stretch, scan};
 use crate::line::{Decoded, Line, decode, restamp};
 use crate::record::Kind;
 use crate::storage::{
@@ -15,7 +15,7 @@ use crate::storage::{
 };
 
 /// The result of [`repair`](crate::Store::repair) for one segment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Repaired {
     /// The segment, relative to the store.
     pub file: String,
@@ -39,13 +39,15 @@ impl Repaired {
     pub(crate) fn nothing(file: String) -> Repaired {
         Repaired {
             file,
-            quarantine: None,
-            quarantined_lines: 0,
-            quarantined_bytes: 0,
-            restamped_lines: 0,
-            altered_lines_left: 0,
-            resealed: false,
+            ..Repaired::default()
         }
+    }
+
+    /// Lines were removed, given by offset and length.
+    fn take_out(&mut self, lines: &[(u64, u64)], quarantine: String) {
+        self.quarantined_lines = lines.len() as u64;
+        self.quarantined_bytes = lines.iter().map(|(_, len)| len).sum();
+        self.quarantine = Some(quarantine);
     }
 }
 
@@ -58,13 +60,11 @@ struct Sorted {
     kept: Vec<u8>,
     /// Offsets and lengths.
     taken_out: Vec<(u64, u64)>,
-    restamped: u64,
-    /// Number of altered lines that are left unchanged.
-    left: u64,
     /// The sequence number of the last line.
     seq: u64,
     /// The last line is complete but had no LF.
     is_tail_ended: bool,
+    repaired: Repaired,
 }
 
 impl Sorted {
@@ -72,7 +72,7 @@ impl Sorted {
     fn read(mut self, file: &dyn StorageFile) -> io::Result<Sorted> {
         self.kept
             .reserve(usize::try_from(file.stat()?.len).unwrap_or(0));
-        let scanned = scan_all(file, self.kind, &mut |found| self.add(found))?;
+        let scanned = scan(file, self.kind, Span::ALL, &mut |found| self.add(found))?;
         let Some(tail) = scanned.tail else {
             return Ok(self);
         };
@@ -83,8 +83,7 @@ impl Sorted {
         }
         let mut line = vec![0; usize::try_from(tail.len).unwrap_or(0)];
         read_full(file, &mut line, scanned.end)?;
-        let (offset, bytes) = (scanned.end, &*line);
-        self.add(Stretch::Line { offset, bytes }.classified(self.kind));
+        self.add(Stretch::line(scanned.end, &line).classified(self.kind));
         // The last line has no LF to remove.
         if let Some((offset, len)) = self.taken_out.last_mut() {
             *len = (*len).min(scanned.end + tail.len - *offset);
@@ -98,37 +97,30 @@ impl Sorted {
     }
 
     fn add(&mut self, found: Found<'_>) {
-        let (offset, bytes, line) = match found {
-            Found::TooLong { offset, len } => return self.taken_out.push((offset, len + 1)),
-            Found::Line {
-                offset,
-                bytes,
-                line,
-            } => (offset, bytes, line),
-        };
-        match line {
-            // It holds no record, although its checksum is right.
-            Line::Void(_) => self.taken_out.push((offset, bytes.len() as u64 + 1)),
-            Line::Good(envelope) => {
+        let bytes = found.bytes;
+        match found.line {
+            // It is too long, or holds no record although its checksum is right.
+            None | Some(Line::Void(_)) => self.taken_out.push((found.offset, found.len + 1)),
+            Some(Line::Good(envelope)) => {
                 self.seq = envelope.seq;
                 self.keep(bytes);
             }
-            Line::Altered(_) => {
+            Some(Line::Altered(_)) => {
                 let believable = self.seq.saturating_add(1)..=self.seq_max;
                 let stamped = self
                     .accept_edits
                     .then(|| restamp(self.kind, bytes, believable));
                 if let Some((stamped_seq, line)) = stamped.flatten() {
                     self.seq = stamped_seq;
-                    self.restamped += 1;
+                    self.repaired.restamped_lines += 1;
                     self.kept.extend_from_slice(&line);
                 } else {
-                    self.left += 1;
+                    self.repaired.altered_lines_left += 1;
                     self.keep(bytes);
                 }
             }
-            Line::Damaged(pieces) => {
-                self.taken_out.push((offset, bytes.len() as u64 + 1));
+            Some(Line::Damaged(pieces)) => {
+                self.taken_out.push((found.offset, found.len + 1));
                 let pieces = pieces.into_iter();
                 for piece in pieces.map(|(start, len)| &bytes[start..start + len]) {
                     if let Ok(Decoded { seq, .. }) = decode(self.kind, piece) {
@@ -143,15 +135,15 @@ impl Sorted {
 
 /// Repairs one segment; `None` if there is nothing to do. `seq_max` is the greatest sequence number
 /// that an edited line may have. `moment` makes the quarantine file name unique. Before the segment
-/// is replaced, calls `ready` with its new bytes and the name of the temporary file that has them;
-/// `ready` returns whether it sealed them.
+/// is replaced, calls `ready` with the name of the temporary file that has its new bytes; `ready`
+/// returns whether it sealed them.
 pub(crate) fn repair_segment(
     storage: &dyn Storage,
     name: SegmentName,
     accept_edits: bool,
     seq_max: u64,
     moment: u128,
-    ready: impl FnOnce(&[u8], &str) -> io::Result<bool>,
+    ready: impl FnOnce(&str) -> io::Result<bool>,
 ) -> io::Result<Option<Repaired>> {
     let path = name.path();
     let segment = Named::open(storage, &path, Access::Read)?;
@@ -162,39 +154,31 @@ pub(crate) fn repair_segment(
         seq_max,
         kept: Vec::new(),
         taken_out: Vec::new(),
-        restamped: 0,
-        left: 0,
         seq: 0,
         is_tail_ended: false,
+        repaired: Repaired::nothing(path.clone()),
     };
     let Sorted {
         kept,
         taken_out,
-        restamped,
-        left,
         is_tail_ended,
+        mut repaired,
         ..
     } = sorted.read(&**file)?;
-    if taken_out.is_empty() && restamped == 0 && !is_tail_ended {
-        let report = Repaired {
-            altered_lines_left: left,
-            ..Repaired::nothing(path)
-        };
-        return Ok((left > 0).then_some(report));
+    if taken_out.is_empty() && repaired.restamped_lines == 0 && !is_tail_ended {
+        return Ok((repaired.altered_lines_left > 0).then_some(repaired));
     }
 
-    let mut quarantine = None;
     if !taken_out.is_empty() {
         let target = free_name(storage, &path, moment)?;
         copy_out(storage, &**file, &taken_out, &target)?;
-        quarantine = Some(target);
+        repaired.take_out(&taken_out, target);
     }
-    let mut resealed = false;
     let replaced = replace_file_after(storage, &path, &kept, |temporary| {
-        resealed = ready(&kept, temporary)?;
+        repaired.resealed = ready(temporary)?;
         Ok(())
     });
-    if let (Err(_), Some(target)) = (&replaced, &quarantine)
+    if let (Err(_), Some(target)) = (&replaced, &repaired.quarantine)
         && segment.is_current(storage, &path).unwrap_or(false)
     {
         // The bytes are still in the segment, so repeated attempts would fill the disk with copies.
@@ -203,15 +187,7 @@ pub(crate) fn repair_segment(
         let _ = storage.remove_file(target);
     }
     replaced?;
-    Ok(Some(Repaired {
-        file: path,
-        quarantine,
-        quarantined_lines: taken_out.len() as u64,
-        quarantined_bytes: taken_out.iter().map(|(_, len)| len).sum(),
-        restamped_lines: restamped,
-        altered_lines_left: left,
-        resealed,
-    }))
+    Ok(Some(repaired))
 }
 
 /// Moves lines, by offset and length, to quarantine from a file that is not a segment.
@@ -236,12 +212,9 @@ pub(crate) fn take_out(
     let target = free_name(storage, path, moment)?;
     copy_out(storage, &*file, lines, &target)?;
     replace_file(storage, path, &kept)?;
-    Ok(Repaired {
-        quarantine: Some(target),
-        quarantined_lines: lines.len() as u64,
-        quarantined_bytes: lines.iter().map(|(_, len)| len).sum(),
-        ..Repaired::nothing(path.to_owned())
-    })
+    let mut repaired = Repaired::nothing(path.to_owned());
+    repaired.take_out(lines, target);
+    Ok(repaired)
 }
 
 /// An unused name in quarantine. `moment` alone is not unique: a clock may stand still or be set
@@ -265,30 +238,23 @@ fn copy_out(
     parts: &[(u64, u64)],
     target: &str,
 ) -> io::Result<()> {
-    let copied = try_copy_out(storage, from, parts, target);
+    let copied = (|| {
+        if storage.create_dir("quarantine")? {
+            storage.sync_dir("")?;
+        }
+        let out = storage.open(target, Access::Append)?;
+        let mut bytes = Vec::new();
+        for (offset, len) in parts {
+            bytes.resize(usize::try_from(*len).unwrap_or(0), 0);
+            let read = read_full(from, &mut bytes, *offset)?;
+            append_all(&*out, &bytes[..read])?;
+        }
+        out.sync()?;
+        storage.sync_dir("quarantine")
+    })();
     if copied.is_err() {
         // A partial copy would take up space, which may be what is missing.
         let _ = storage.remove_file(target);
     }
     copied
-}
-
-fn try_copy_out(
-    storage: &dyn Storage,
-    from: &dyn StorageFile,
-    parts: &[(u64, u64)],
-    target: &str,
-) -> io::Result<()> {
-    if storage.create_dir("quarantine")? {
-        storage.sync_dir("")?;
-    }
-    let out = storage.open(target, Access::Append)?;
-    let mut bytes = Vec::new();
-    for (offset, len) in parts {
-        bytes.resize(usize::try_from(*len).unwrap_or(0), 0);
-        let read = read_full(from, &mut bytes, *offset)?;
-        append_all(&*out, &bytes[..read])?;
-    }
-    out.sync()?;
-    storage.sync_dir("quarantine")
 }

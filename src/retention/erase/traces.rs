@@ -150,10 +150,7 @@ impl Traces {
     /// Checks a line of a kind. The contents of an erased line are recorded, to recognize further
     /// lines.
     pub(super) fn judge(&mut self, kind: Kind, line: &[u8]) -> Judged {
-        let stretch = Stretch::Line {
-            offset: 0,
-            bytes: line,
-        };
+        let stretch = Stretch::line(0, line);
         let (mut traces, mut key, mut whole) = (Vec::new(), None, Vec::new());
         stretch.classified(kind).facts(kind, &mut |fact| {
             let trace = self.trace(kind, fact.envelope);

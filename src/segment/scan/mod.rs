@@ -7,54 +7,59 @@ use super::damage::{Damage, DamageClass};
 use super::name::SegmentName;
 use crate::line::{Envelope, LINE_BYTES_MAX, Line, classify, is_intact};
 use crate::record::Kind;
-use crate::storage::{StorageFile, read_full};
+use crate::storage::{Access, Storage, StorageFile, read_full};
 
 // Small for a fuzzer, so that it reaches many chunk boundaries.
 const CHUNK_BYTES: usize = if cfg!(fuzzing) { 64 } else { 256 << 10 };
 /// Usually an LF is found within this many bytes.
-const FIRST_LINE_BYTES: u64 = 8 << 10;
+const FIRST_LINE_BYTES: usize = 8 << 10;
 
 thread_local! {
     /// The buffer of this thread's last scan, for reuse by the next one: allocating it takes longer
     /// than reading most segments, which are shorter.
-    static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// A line of a segment before it is classified.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Stretch<'a> {
-    /// A line that ends with LF; `bytes` is without it.
-    Line { offset: u64, bytes: &'a [u8] },
-    /// A line that exceeds the length limit; it was not kept in memory.
-    TooLong { offset: u64, len: u64 },
+pub(crate) struct Stretch<'a> {
+    pub offset: u64,
+    /// Its length without the LF.
+    pub len: u64,
+    /// The line without its LF. `None` if it exceeds the length limit: it was not kept in memory.
+    pub bytes: Option<&'a [u8]>,
 }
 
 impl<'a> Stretch<'a> {
+    /// A line within the length limit.
+    pub(crate) fn line(offset: u64, bytes: &'a [u8]) -> Stretch<'a> {
+        Stretch {
+            offset,
+            len: bytes.len() as u64,
+            bytes: Some(bytes),
+        }
+    }
+
     pub(crate) fn classified(self, kind: Kind) -> Found<'a> {
-        match self {
-            Stretch::Line { offset, bytes } => Found::Line {
-                offset,
-                bytes,
-                line: classify(kind, bytes),
-            },
-            Stretch::TooLong { offset, len } => Found::TooLong { offset, len },
+        Found {
+            offset: self.offset,
+            len: self.len,
+            bytes: self.bytes.unwrap_or_default(),
+            line: self.bytes.map(|bytes| classify(kind, bytes)),
         }
     }
 }
 
 /// A classified line of a segment.
-// Only one exists at a time, and boxing would cost an allocation per line.
-#[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
-pub(crate) enum Found<'a> {
-    /// A line that ends with LF; `bytes` is without it.
-    Line {
-        offset: u64,
-        bytes: &'a [u8],
-        line: Line<'a>,
-    },
-    /// A line that exceeds the length limit; it was not kept in memory.
-    TooLong { offset: u64, len: u64 },
+pub(crate) struct Found<'a> {
+    pub offset: u64,
+    /// Its length without the LF.
+    pub len: u64,
+    /// The line without its LF. Empty if it exceeds the length limit.
+    pub bytes: &'a [u8],
+    /// `None` if the line exceeds the length limit.
+    pub line: Option<Line<'a>>,
 }
 
 /// A line with a valid record, or an intact piece of a damaged line.
@@ -70,48 +75,31 @@ pub(crate) struct Fact<'a> {
 impl Found<'_> {
     /// Calls `sink` for every record in this line.
     pub(crate) fn facts(&self, kind: Kind, sink: &mut dyn FnMut(Fact<'_>)) {
-        let Found::Line {
-            offset,
-            bytes,
-            line,
-        } = self
-        else {
-            return;
-        };
-        let (offset, bytes) = (*offset, *bytes);
-        match line {
-            Line::Good(envelope) => sink(Fact {
+        let (offset, bytes) = (self.offset, self.bytes);
+        let mut sink = |offset, bytes: &[u8], envelope: &Envelope<'_>, is_altered| {
+            sink(Fact {
                 offset,
                 bytes,
                 envelope,
-                is_altered: false,
-            }),
-            Line::Altered(Ok(decoded)) => {
+                is_altered,
+            });
+        };
+        match &self.line {
+            Some(Line::Good(envelope)) => sink(offset, bytes, envelope, false),
+            Some(Line::Altered(Ok(decoded))) => {
                 if let Some(seq) = decoded.seq {
-                    let envelope = &decoded.envelope(seq);
-                    sink(Fact {
-                        offset,
-                        bytes,
-                        envelope,
-                        is_altered: true,
-                    });
+                    sink(offset, bytes, &decoded.envelope(seq), true);
                 }
             }
-            Line::Altered(Err(_)) | Line::Void(_) => {}
-            Line::Damaged(pieces) => {
+            Some(Line::Damaged(pieces)) => {
                 for (start, len) in pieces {
                     let bytes = &bytes[*start..start + len];
                     if let Line::Good(envelope) = &classify(kind, bytes) {
-                        let offset = offset + *start as u64;
-                        sink(Fact {
-                            offset,
-                            bytes,
-                            envelope,
-                            is_altered: false,
-                        });
+                        sink(offset + *start as u64, bytes, envelope, false);
                     }
                 }
             }
+            Some(Line::Altered(Err(_)) | Line::Void(_)) | None => {}
         }
     }
 
@@ -123,20 +111,14 @@ impl Found<'_> {
 
     /// Reports what is wrong with this line, if anything.
     pub(crate) fn report(&self) -> Option<Report> {
-        let (offset, bytes, line) = match self {
-            Found::TooLong { offset, len } => {
-                let reason = "the line is past the limit";
-                return Some(Report::new(DamageClass::TooLong, (*offset, *len), reason));
-            }
-            Found::Line {
-                offset,
-                bytes,
-                line,
-            } => (*offset, bytes, line),
+        let place = (self.offset, self.len);
+        let Some(line) = &self.line else {
+            let reason = "the line is past the limit";
+            return Some(Report::new(DamageClass::TooLong, place, reason));
         };
         let reason = match line {
             Line::Good(_) => return None,
-            Line::Altered(Ok(_)) if is_intact(bytes) => {
+            Line::Altered(Ok(_)) if is_intact(self.bytes) => {
                 "the checksum holds, but the fields are not in canonical form".to_owned()
             }
             Line::Altered(Ok(_)) => {
@@ -155,7 +137,7 @@ impl Found<'_> {
             Line::Altered(_) => DamageClass::Altered,
             _ => DamageClass::Damaged,
         };
-        Some(Report::new(class, (offset, bytes.len() as u64), reason))
+        Some(Report::new(class, place, reason))
     }
 }
 
@@ -323,115 +305,74 @@ impl Span {
     };
 }
 
-/// The buffer of a scan. Reusing it saves an allocation.
-#[derive(Debug, Default)]
-pub(crate) struct Buffer(Vec<u8>);
-
-impl Buffer {
-    /// Reads up to `wanted` bytes and appends them to the first `filled` bytes.
-    fn read(
-        &mut self,
-        file: &dyn StorageFile,
-        filled: usize,
-        wanted: usize,
-        offset: u64,
-    ) -> io::Result<usize> {
-        if self.0.len() < filled + wanted {
-            self.0.resize(filled + wanted, 0);
+/// The offset of the first line that starts in a span which does not begin at the segment's start;
+/// `None` if no line starts in it.
+pub(crate) fn first_line(file: &dyn StorageFile, span: Span) -> io::Result<Option<u64>> {
+    let mut buffer = [0; FIRST_LINE_BYTES];
+    // The last possible offset of the LF before that line.
+    let last = span.stop.min(span.until).saturating_sub(1);
+    let mut offset = span.from.saturating_sub(1);
+    while offset < last {
+        let wanted = (last - offset).min(FIRST_LINE_BYTES as u64) as usize;
+        let read = read_full(file, &mut buffer[..wanted], offset)?;
+        if let Some(lf) = memchr::memchr(b'\n', &buffer[..read]) {
+            return Ok(Some(offset + lf as u64 + 1));
         }
-        read_full(file, &mut self.0[filled..filled + wanted], offset)
-    }
-
-    /// The offset of the first line that starts in a span which does not begin at the segment's
-    /// start; `None` if no line starts in it.
-    pub(crate) fn first_line(
-        &mut self,
-        file: &dyn StorageFile,
-        span: Span,
-    ) -> io::Result<Option<u64>> {
-        // The last possible offset of the LF before that line.
-        let last = span.stop.min(span.until).saturating_sub(1);
-        let mut offset = span.from.saturating_sub(1);
-        while offset < last {
-            let wanted = (last - offset).min(FIRST_LINE_BYTES) as usize;
-            let read = self.read(file, 0, wanted, offset)?;
-            if let Some(lf) = memchr::memchr(b'\n', &self.0[..read]) {
-                return Ok(Some(offset + lf as u64 + 1));
-            }
-            if read < wanted {
-                break;
-            }
-            offset += read as u64;
+        if read < wanted {
+            break;
         }
-        Ok(None)
+        offset += read as u64;
     }
+    Ok(None)
 }
 
-/// Reads a whole segment of `kind` and calls `sink` for every line.
-pub(crate) fn scan_all(
-    file: &dyn StorageFile,
-    kind: Kind,
-    sink: &mut dyn FnMut(Found<'_>),
-) -> io::Result<Scanned> {
-    scan_part(file, kind, Span::ALL, LINE_BYTES_MAX, sink)
-}
-
-/// Reads a whole segment of `kind` and calls `sink` for every record in it.
+/// Reads a whole segment and calls `sink` for every record in it.
 pub(crate) fn each_fact(
-    file: &dyn StorageFile,
-    kind: Kind,
+    storage: &dyn Storage,
+    name: SegmentName,
     sink: &mut dyn FnMut(Fact<'_>),
 ) -> io::Result<Scanned> {
-    scan_all(file, kind, &mut |found| found.facts(kind, sink))
-}
-
-/// Reads a segment of `kind` from the line that starts at `from` to the end of the file, or to
-/// `until`, and calls `sink` for every line.
-pub(crate) fn scan(
-    file: &dyn StorageFile,
-    kind: Kind,
-    from: u64,
-    until: u64,
-    line_bytes_max: usize,
-    sink: &mut dyn FnMut(Found<'_>),
-) -> io::Result<Scanned> {
-    let stop = u64::MAX;
-    let span = Span { from, stop, until };
-    scan_part(file, kind, span, line_bytes_max, sink)
-}
-
-/// As [`scan`], for a span that begins at the start of a line.
-pub(crate) fn scan_part(
-    file: &dyn StorageFile,
-    kind: Kind,
-    span: Span,
-    line_bytes_max: usize,
-    sink: &mut dyn FnMut(Found<'_>),
-) -> io::Result<Scanned> {
-    let mut classified = |stretch: Stretch<'_>| sink(stretch.classified(kind));
-    let mut buffer = Buffer(ROOM.take());
-    let scanned = scan_span(
-        file,
-        kind,
-        span,
-        line_bytes_max,
-        &mut buffer,
-        &mut classified,
-    );
-    if buffer.0.len() <= CHUNK_BYTES {
-        ROOM.set(buffer.0);
-    }
-    scanned
+    let file = storage.open(&name.path(), Access::Read)?;
+    scan(&*file, name.kind, Span::ALL, &mut |found| {
+        found.facts(name.kind, sink);
+    })
 }
 
 /// Calls `sink` for every line of a span of a segment of `kind`. The span must begin at the start
 /// of a line.
-pub(crate) fn scan_span(
+pub(crate) fn scan(
+    file: &dyn StorageFile,
+    kind: Kind,
+    span: Span,
+    sink: &mut dyn FnMut(Found<'_>),
+) -> io::Result<Scanned> {
+    scan_stretches(file, kind, span, &mut |stretch| {
+        sink(stretch.classified(kind));
+    })
+}
+
+/// As [`scan`], but does not classify the lines.
+pub(crate) fn scan_stretches(
+    file: &dyn StorageFile,
+    kind: Kind,
+    span: Span,
+    sink: &mut dyn FnMut(Stretch<'_>),
+) -> io::Result<Scanned> {
+    let mut buffer = BUFFER.take();
+    let scanned = scan_limited(file, kind, span, LINE_BYTES_MAX, &mut buffer, sink);
+    if buffer.len() <= CHUNK_BYTES {
+        BUFFER.set(buffer);
+    }
+    scanned
+}
+
+/// As [`scan_stretches`], with this maximum length of a line including its LF.
+pub(super) fn scan_limited(
     file: &dyn StorageFile,
     kind: Kind,
     span: Span,
     line_bytes_max: usize,
-    buffer: &mut Buffer,
+    buffer: &mut Vec<u8>,
     sink: &mut dyn FnMut(Stretch<'_>),
 ) -> io::Result<Scanned> {
     // The buffer begins with the line at `offset` and holds no LF that was not found yet. Of a line
@@ -441,20 +382,20 @@ pub(crate) fn scan_span(
         let at = offset + skipping + filled as u64;
         let ahead = usize::try_from(span.until.saturating_sub(at)).unwrap_or(usize::MAX);
         let wanted = ahead.min(CHUNK_BYTES.max(filled));
-        let read = buffer.read(file, filled, wanted, at)?;
+        if buffer.len() < filled + wanted {
+            buffer.resize(filled + wanted, 0);
+        }
+        let read = read_full(file, &mut buffer[filled..filled + wanted], at)?;
         let (mut start, mut searched) = (0, filled);
         filled += read;
-        let bytes = &buffer.0[..filled];
+        let bytes = &buffer[..filled];
 
         while let Some(found) = memchr::memchr(b'\n', &bytes[searched..]) {
             let lf = searched + found;
             let len = skipping + (lf - start) as u64;
-            if skipping > 0 || lf - start >= line_bytes_max {
-                sink(Stretch::TooLong { offset, len });
-            } else {
-                let bytes = &bytes[start..lf];
-                sink(Stretch::Line { offset, bytes });
-            }
+            let is_kept = skipping == 0 && lf - start < line_bytes_max;
+            let bytes = is_kept.then(|| &bytes[start..lf]);
+            sink(Stretch { offset, len, bytes });
             offset += len + 1;
             skipping = 0;
             (start, searched) = (lf + 1, lf + 1);
@@ -468,11 +409,8 @@ pub(crate) fn scan_span(
             let len = skipping + rest.len() as u64;
             // Together with its LF, the line must not exceed the limit.
             let is_read = skipping == 0 && rest.len() < line_bytes_max;
-            let bytes = rest;
-            let holds_facts = is_read
-                && Stretch::Line { offset, bytes }
-                    .classified(kind)
-                    .has_facts(kind);
+            let holds_facts =
+                is_read && Stretch::line(offset, rest).classified(kind).has_facts(kind);
             let tail = (len > 0).then_some(Tail { len, holds_facts });
             return Ok(Scanned { end: offset, tail });
         }
@@ -480,7 +418,7 @@ pub(crate) fn scan_span(
             skipping += (filled - start) as u64;
             start = filled;
         }
-        buffer.0.copy_within(start..filled, 0);
+        buffer.copy_within(start..filled, 0);
         filled -= start;
     }
 }

@@ -1,7 +1,7 @@
 //! Every byte of a segment belongs to exactly one line, however it is read.
 
 use super::*;
-use crate::storage::{Access, Memory, Storage};
+use crate::storage::Memory;
 
 fn scan_bytes(bytes: Vec<u8>, line_bytes_max: usize) -> (Vec<(u64, u64, bool)>, Scanned) {
     let memory = Memory::new();
@@ -9,18 +9,13 @@ fn scan_bytes(bytes: Vec<u8>, line_bytes_max: usize) -> (Vec<(u64, u64, bool)>, 
     memory.put_bytes("a", bytes);
     let file = memory.open("a", Access::Read).unwrap();
     let mut found = Vec::new();
-    let scanned = scan(
+    let scanned = scan_limited(
         &*file,
         Kind::ToolCalls,
-        0,
-        u64::MAX,
+        Span::ALL,
         line_bytes_max,
-        &mut |line| {
-            found.push(match line {
-                Found::Line { offset, bytes, .. } => (offset, bytes.len() as u64, true),
-                Found::TooLong { offset, len } => (offset, len, false),
-            });
-        },
+        &mut Vec::new(),
+        &mut |line| found.push((line.offset, line.len, line.bytes.is_some())),
     );
     (found, scanned.unwrap())
 }
@@ -87,12 +82,12 @@ fn however_a_segment_is_divided_every_line_is_in_one_part() {
         let whole = scan_bytes(bytes.clone(), line_bytes_max);
         for cut in &edges {
             let (mut found, mut scanned) = (Vec::new(), None);
-            let mut buffer = Buffer::default();
+            let mut buffer = Vec::new();
             for (from, stop) in [(0, *cut), (*cut, u64::MAX)] {
                 let until = len;
                 let mut span = Span { from, stop, until };
                 if from > 0 {
-                    match buffer.first_line(&*file, span).unwrap() {
+                    match first_line(&*file, span).unwrap() {
                         Some(first) => span.from = first,
                         None => continue,
                     }
@@ -101,12 +96,9 @@ fn however_a_segment_is_divided_every_line_is_in_one_part() {
                     continue;
                 }
                 let mut sink = |line: Stretch<'_>| {
-                    found.push(match line {
-                        Stretch::Line { offset, bytes } => (offset, bytes.len() as u64, true),
-                        Stretch::TooLong { offset, len } => (offset, len, false),
-                    });
+                    found.push((line.offset, line.len, line.bytes.is_some()));
                 };
-                let part = scan_span(
+                let part = scan_limited(
                     &*file,
                     Kind::ToolCalls,
                     span,

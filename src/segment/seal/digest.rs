@@ -45,22 +45,13 @@ impl FromStr for Digest {
 
     /// Accepts only the exact form that [`Display`](fmt::Display) writes.
     fn from_str(text: &str) -> Result<Digest> {
-        let bad = || Error::invalid(format!("{text:?} is not 64 lower-case hex digits"));
-        let digit = |byte: u8| match byte {
-            b'0'..=b'9' => Some(byte - b'0'),
-            b'a'..=b'f' => Some(byte - b'a' + 10),
-            _ => None,
-        };
-        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-        if pairs.len() != 32 || !rest.is_empty() {
-            return Err(bad());
-        }
-        let mut bytes = [0; 32];
-        for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
-            let (high, low) = digit(*high).zip(digit(*low)).ok_or_else(bad)?;
-            *byte = high << 4 | low;
-        }
-        Ok(Digest(bytes))
+        let (pairs, _) = text.as_bytes().as_chunks::<2>();
+        let byte = |pair: &[u8; 2]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+        let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
+        let digest = bytes.and_then(|bytes| bytes.try_into().ok()).map(Digest);
+        digest
+            .filter(|digest| digest.to_string() == text)
+            .ok_or_else(|| Error::invalid(format!("{text:?} is not 64 lower-case hex digits")))
     }
 }
 

@@ -89,20 +89,12 @@ pub struct SealHead {
     pub removal_hash: Digest,
 }
 
-/// The position in the chain for the next seal.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Link {
-    /// The number of the next seal.
-    pub seal: u64,
-    /// The hash of the last seal.
-    pub prev: Digest,
-}
-
 const HASH_START: &str = ",\"hash\":\"";
 
 impl Seal {
+    /// The seal after `last`.
     pub(crate) fn new(
-        link: Link,
+        last: Option<&Seal>,
         at: i64,
         file: String,
         contents: &Contents,
@@ -110,7 +102,7 @@ impl Seal {
         replaces: Vec<u64>,
     ) -> Seal {
         let mut seal = Seal {
-            seal: link.seal,
+            seal: last.map_or(1, |last| last.seal.saturating_add(1)),
             at,
             file,
             bytes: contents.bytes,
@@ -122,7 +114,7 @@ impl Seal {
             merkle_root: contents.merkle_root,
             reason,
             replaces,
-            prev: link.prev,
+            prev: last.map_or(Digest::ZERO, |last| last.hash),
             hash: Digest::ZERO,
         };
         seal.hash = seal.computed_hash();
@@ -199,10 +191,6 @@ mod tests {
     use super::*;
 
     fn seal() -> Seal {
-        let link = Link {
-            seal: 3,
-            prev: Digest::of(b"before"),
-        };
         let contents = Contents {
             bytes: 10,
             lines: 2,
@@ -212,15 +200,12 @@ mod tests {
             sha256: Digest::of(b"bytes"),
             merkle_root: Digest::of(b"tree"),
         };
-        let file = "2025-12-27/messages.0001.jsonl".to_owned();
-        Seal::new(
-            link,
-            1_766_900_000_000,
-            file,
-            &contents,
-            SealReason::Sealed,
-            vec![],
-        )
+        let seal = |last: Option<&Seal>| {
+            let (at, file) = (1_766_900_000_000, "2025-12-27/messages.0001.jsonl");
+            let reason = SealReason::Sealed;
+            Seal::new(last, at, file.to_owned(), &contents, reason, vec![])
+        };
+        seal(Some(&seal(None)))
     }
 
     #[test]

@@ -7,19 +7,18 @@ use sha2::Sha256;
 use super::Digest;
 
 /// The leaf hash of a line, without its LF.
-pub(crate) fn leaf(line: &[u8]) -> Digest {
-    let hash = Sha256::new().chain_update([0]).chain_update(line);
-    Digest(hash.finalize().into())
+pub(super) fn leaf(line: &[u8]) -> Digest {
+    Digest(begun_leaf().chain_update(line).finalize().into())
+}
+
+/// A leaf hash to which the bytes of the line are still to be added.
+pub(super) fn begun_leaf() -> Sha256 {
+    Sha256::new().chain_update([0])
 }
 
 fn node(left: Digest, right: Digest) -> Digest {
-    let hash = Sha256::new().chain_update([1]);
-    Digest(
-        hash.chain_update(left.0)
-            .chain_update(right.0)
-            .finalize()
-            .into(),
-    )
+    let hash = Sha256::new().chain_update([1]).chain_update(left.0);
+    Digest(hash.chain_update(right.0).finalize().into())
 }
 
 /// A tree that is built leaf by leaf. It keeps one hash per level.

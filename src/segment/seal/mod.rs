@@ -11,5 +11,4 @@ pub use digest::Digest;
 pub use line::{Seal, SealHead, SealReason};
 pub use proof::{PROOF_VERSION, Proof};
 
-pub(crate) use contents::{Contents, Sealer, hash_file, hash_lines};
-pub(crate) use line::Link;
+pub(crate) use contents::{Contents, hash_file, hash_lines, hash_segment, read_through};

@@ -3,13 +3,13 @@
 use std::io;
 
 use serde::{Deserialize, Serialize};
+use sha2::Digest as _;
 
-use super::contents::leaf_of;
+use super::contents::each_piece;
 use super::{Digest, Seal, merkle};
 use crate::error::{Error, ErrorKind, Result};
-use crate::line::LINE_BYTES_MAX;
 use crate::record::Kind;
-use crate::segment::scan::{Buffer, Span, Stretch, scan_span};
+use crate::segment::scan::{Span, Stretch, scan_stretches};
 use crate::storage::StorageFile;
 
 /// The version of proofs that this version of decklog makes and checks.
@@ -48,22 +48,18 @@ impl Proof {
         let (mut leaves, mut failed) = (Vec::new(), None);
         let mut proven = None;
         let mut look = |line: Stretch<'_>| {
-            if let Stretch::Line {
-                offset: start,
-                bytes,
-            } = line
-                && (start..=start + bytes.len() as u64).contains(&offset)
+            if let Some(bytes) = line.bytes
+                && (line.offset..=line.offset + line.len).contains(&offset)
             {
                 let text = std::str::from_utf8(bytes).ok();
                 proven = text.map(|text| (leaves.len(), text.to_owned()));
             }
-            match leaf_of(file, line) {
-                Ok(leaf) => leaves.push(leaf),
-                Err(e) => failed = failed.take().or(Some(e)),
-            }
+            let mut leaf = merkle::begun_leaf();
+            let read = each_piece(file, line, &mut |piece| leaf.update(piece));
+            failed = failed.take().or(read.err());
+            leaves.push(Digest(leaf.finalize().into()));
         };
-        let (all, mut buffer) = (Span::ALL, Buffer::default());
-        scan_span(file, kind, all, LINE_BYTES_MAX, &mut buffer, &mut look)?;
+        scan_stretches(file, kind, Span::ALL, &mut look)?;
         if let Some(e) = failed {
             return Err(e);
         }

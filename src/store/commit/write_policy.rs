@@ -16,7 +16,7 @@ use crate::privacy::{Privacy, PrivacySettings, UserIdKey, UserKey, key_of, key_o
 use crate::record::declare::{Class, Place};
 use crate::record::{Kind, Record};
 use crate::segment::{each_fact, list};
-use crate::storage::{Access, Storage};
+use crate::storage::Storage;
 use crate::store::manifest::Manifest;
 use crate::store::{Settings, Store, Txn};
 
@@ -139,10 +139,7 @@ pub(in crate::store) fn hashed_under(storage: &dyn Storage) -> Result<Option<Str
             continue;
         };
         // A segment that cannot be read is reported as damage elsewhere.
-        let Ok(file) = storage.open(&name.path(), Access::Read) else {
-            continue;
-        };
-        let _ = each_fact(&*file, name.kind, &mut |fact| {
+        let _ = each_fact(storage, name, &mut |fact| {
             let user = fact.envelope.lookups[lookup].as_ref();
             if let Some(key) = user.and_then(key_of_value) {
                 last = Some(key);

@@ -4,6 +4,7 @@
 //! and the last hash of each chain whose start was removed. Its lines form a hash chain.
 
 use std::io;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -312,7 +313,7 @@ impl Last {
 pub(in crate::store) fn append(
     storage: &dyn Storage,
     removal: Removal,
-) -> io::Result<std::sync::Arc<dyn StorageFile>> {
+) -> io::Result<Arc<dyn StorageFile>> {
     let file = storage.open(NAME, Access::Append)?;
     let (last, has_tail) = last(&*file)?;
     let removal = Removal {
@@ -325,6 +326,16 @@ pub(in crate::store) fn append(
     line.extend(stamped(serde_json::to_vec(&removal)?));
     append_all(&*file, &line)?;
     Ok(file)
+}
+
+/// Syncs a file to which removals were appended, if there is one.
+pub(in crate::store) fn sync(
+    storage: &dyn Storage,
+    file: Option<Arc<dyn StorageFile>>,
+) -> io::Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    file.sync()?;
+    storage.sync_dir("")
 }
 
 /// The end of the chain, and whether the last line lacks its LF. Reads backwards from the end.

@@ -8,7 +8,7 @@ use super::seal::SealLog;
 use crate::error::Result;
 use crate::segment::SegmentName;
 use crate::segment::repair::{Repaired, repair_segment, take_out};
-use crate::segment::seal::{Contents, SealReason, Sealer, hash_file};
+use crate::segment::seal::{Contents, SealReason, hash_file};
 use crate::storage::{Access, io_error};
 use crate::store::{Inner, Store};
 
@@ -50,9 +50,7 @@ impl Store {
         let mut repaired = Vec::new();
         for name in txn.segments() {
             let io = |e| io_error(storage, "repair the segment", &name.path(), e);
-            let ready = |kept: &[u8], temporary: &str| {
-                inner.seal_repaired(&mut log, now_ms, name, kept, temporary)
-            };
+            let ready = |temporary: &str| inner.seal_repaired(&mut log, now_ms, name, temporary);
             let one = repair_segment(storage, name, accept_edits, txn.max_seq(), moment, ready);
             let mut one = one.map_err(io)?;
             let is_sealed_anew = one.as_ref().is_some_and(|one| one.resealed);
@@ -83,17 +81,13 @@ impl Inner {
         log: &mut SealLog,
         now_ms: i64,
         name: SegmentName,
-        kept: &[u8],
         temporary: &str,
     ) -> io::Result<bool> {
         let storage = &*self.storage;
         let is_sealed = log.last_of(name).is_some();
         if is_sealed {
-            let mut sealer = Sealer::new(name);
-            for line in kept.split_inclusive(|byte| *byte == b'\n') {
-                sealer.push(line);
-            }
-            self.seal_again(log, now_ms, name, &sealer.finish())
+            let contents = Contents::of(&*storage.open(temporary, Access::Read)?, name)?;
+            self.seal_again(log, now_ms, name, &contents)
                 .map_err(io::Error::other)?;
         }
         if is_sealed || storage.stat(&name.path())?.is_read_only {
@@ -118,7 +112,7 @@ impl Inner {
         }
         storage.set_read_only(&path).map_err(io)?;
         file.sync().map_err(io)?;
-        let contents = Sealer::of_file(&*file, name).map_err(io)?;
+        let contents = Contents::of(&*file, name).map_err(io)?;
         self.seal_again(log, now_ms, name, &contents)?;
         Ok(true)
     }
@@ -137,14 +131,8 @@ impl Inner {
             return log.settle(storage);
         }
         let replaces = last.map(|seal| seal.seal).into_iter().collect();
-        log.append(
-            storage,
-            now_ms,
-            name,
-            contents,
-            SealReason::Repair,
-            replaces,
-        )?;
+        let reason = SealReason::Repair;
+        log.append(storage, now_ms, name, contents, reason, replaces)?;
         log.settle(storage)
     }
 }

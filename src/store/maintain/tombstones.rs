@@ -307,11 +307,6 @@ impl Inner {
                 .transpose()
         });
         txn.commit()?;
-        if let Some(file) = appended.map_err(io)? {
-            file.sync()
-                .and_then(|()| storage.sync_dir(""))
-                .map_err(io)?;
-        }
-        Ok(())
+        removals::sync(storage, appended.map_err(io)?).map_err(io)
     }
 }

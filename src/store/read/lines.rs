@@ -1,9 +1,8 @@
 //! Lines of a segment, with validated sequence numbers.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::line::LINE_BYTES_MAX;
 use crate::record::Kind;
-use crate::segment::{Fact, Found, SegmentName, Span, scan_part};
+use crate::segment::{Fact, Found, SegmentName, Span, scan};
 use crate::storage::{full_path, io_error};
 use crate::store::Inner;
 use crate::store::view::altered_seqs::clamp_altered_seqs;
@@ -133,7 +132,7 @@ pub(in crate::store) fn read_lines(
             stop,
             until: span.until,
         };
-        let scanned = scan_part(&*file, kind, part, LINE_BYTES_MAX, &mut found);
+        let scanned = scan(&*file, kind, part, &mut found);
         let came_to = scanned.map_err(io)?.end;
         // A line that was complete may have lost its LF.
         let is_cut = came_to == end || stop == u64::MAX && came_to < span.until;

@@ -13,7 +13,7 @@ use regex::bytes::Regex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::line::{Envelope, LINE_BYTES_MAX, good};
 use crate::record::{Day, Kind};
-use crate::segment::{Buffer, Fact, Found, SegmentName, Span, Window, scan};
+use crate::segment::{Fact, Found, SegmentName, Span, Window, first_line, scan};
 use crate::storage::{StorageFile, full_path, io_error, read_full};
 use crate::store::Inner;
 use crate::store::view::altered_seqs::clamp_altered_seqs;
@@ -360,7 +360,6 @@ impl ReverseScan<'_> {
 
     /// Skips the last lines of a part, whose sequence numbers are too great, by binary search.
     fn place(&self, part: &mut Part, file: &Arc<dyn StorageFile>) -> Result<(), Stopped> {
-        let mut buffer = Buffer::default();
         let mut window = Window::default();
         window.turn_to(part.place, part.identity, || {
             Ok::<_, Error>(Arc::clone(file))
@@ -372,7 +371,7 @@ impl ReverseScan<'_> {
                 stop: part.left,
                 until: part.left,
             };
-            let first = buffer.first_line(&**file, span);
+            let first = first_line(&**file, span);
             let Some(first) = first.map_err(|e| self.io(part, e))? else {
                 break;
             };
@@ -425,7 +424,11 @@ impl ReverseScan<'_> {
     ) -> Result<()> {
         let kind = part.name.kind;
         let mut facts = |found: Found<'_>| found.facts(kind, sink);
-        let scanned = scan(file, kind, 0, part.end, LINE_BYTES_MAX, &mut facts);
+        let span = Span {
+            until: part.end,
+            ..Span::ALL
+        };
+        let scanned = scan(file, kind, span, &mut facts);
         let scanned = scanned.map_err(|e| self.io(part, e))?;
         if scanned.end == part.end {
             Ok(())

@@ -9,7 +9,7 @@ use std::io;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::parallel_scan::LineEnd;
-use crate::index::{KeyHash, Loc};
+use crate::index::{Codec, In, KeyHash, Loc, encoded_as};
 use crate::segment::SegmentName;
 use crate::storage::{Access, Storage, append_all, read_all, remove_if_there};
 
@@ -95,34 +95,14 @@ impl Relocations {
     /// Stores the relocations for other handles, and removes the oldest file of them. They are not
     /// synced: after a crash, no open handle has old positions.
     pub(in crate::store) fn write(&self, storage: &dyn Storage, number: u64) -> io::Result<()> {
-        let mut words = vec![MAGIC, number, self.from.len() as u64];
-        for file in &self.from {
-            put_file(&mut words, *file);
-        }
-        words.push(u64::from(self.to.is_some()));
-        if let Some(NewFile {
-            file,
-            last_seq,
-            last,
-        }) = self.to
-        {
-            put_file(&mut words, file);
-            let [low, high] = last.map_or([0; 2], |last| {
-                let (words, _) = last.as_chunks::<8>();
-                [words[0], words[1]].map(u64::from_le_bytes)
-            });
-            words.extend([last_seq, u64::from(last.is_some()), low, high]);
-        }
-        words.push(self.pieces.len() as u64);
-        for piece in &self.pieces {
-            words.push(u64::from(piece.file));
-            words.push(u64::from(piece.start) << 32 | u64::from(piece.len));
-        }
-        words.push(self.ended.len() as u64);
-        for key in &self.ended {
-            words.extend([key.hash, u64::from(key.check)]);
-        }
-        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let ended = self.ended.iter();
+        let ended = ended.map(|key| [key.hash, u64::from(key.check)]);
+        let mut bytes = Vec::new();
+        [MAGIC, number].encode(&mut bytes);
+        self.from.encode(&mut bytes);
+        self.to.encode(&mut bytes);
+        self.pieces.encode(&mut bytes);
+        ended.collect::<Vec<_>>().encode(&mut bytes);
         bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
 
         for dir in ["cache", DIR] {
@@ -147,47 +127,24 @@ impl Relocations {
         if xxh3_64(body) != u64::from_le_bytes(*hash) {
             return None;
         }
-        let mut words = body.as_chunks::<8>().0.iter().copied();
-        let mut next = || words.next().map(u64::from_le_bytes);
-        if (next()?, next()?) != (MAGIC, number) {
+        let mut rest = In {
+            bytes: body,
+            segments: 0,
+        };
+        if <[u64; 2]>::decode(&mut rest)? != [MAGIC, number] {
             return None;
         }
-        let mut from = Vec::new();
-        for _ in 0..next()? {
-            from.push(take_file(&mut next)?);
-        }
-        let to = if next()? == 1 {
-            let file = take_file(&mut next)?;
-            let [last_seq, has_last, low, high] = [next()?, next()?, next()?, next()?];
-            let mut last = LineEnd::default();
-            last[..8].copy_from_slice(&low.to_le_bytes());
-            last[8..].copy_from_slice(&high.to_le_bytes());
-            let last = (has_last == 1).then_some(last);
-            Some(NewFile {
-                file,
-                last_seq,
-                last,
-            })
-        } else {
-            None
+        let (from, to) = Codec::decode(&mut rest)?;
+        let (pieces, ended) = Codec::decode(&mut rest)?;
+        let key = |[hash, check]: [u64; 2]| KeyHash {
+            hash,
+            check: check as u32,
         };
-        let mut pieces = Vec::new();
-        for _ in 0..next()? {
-            let file = u32::try_from(next()?).ok()?;
-            let range = next()?;
-            let (start, len) = ((range >> 32) as u32, range as u32);
-            pieces.push(Piece { file, start, len });
-        }
-        let mut ended = Vec::new();
-        for _ in 0..next()? {
-            let (hash, check) = (next()?, next()? as u32);
-            ended.push(KeyHash { hash, check });
-        }
         Some(Relocations {
             from,
             to,
             pieces,
-            ended,
+            ended: Vec::into_iter(ended).map(key).collect(),
         })
     }
 }
@@ -196,17 +153,51 @@ fn path(number: u64) -> String {
     format!("{DIR}/{number}")
 }
 
-fn put_file(words: &mut Vec<u64>, file: RelocatedFile) {
-    words.extend([file.name.pack(), file.identity, file.end]);
-}
-
-fn take_file(next: &mut impl FnMut() -> Option<u64>) -> Option<RelocatedFile> {
-    Some(RelocatedFile {
-        name: SegmentName::unpack(next()?)?,
-        identity: next()?,
-        end: next()?,
-    })
-}
+encoded_as!(
+    [u64; 3],
+    RelocatedFile,
+    |file| [file.name.pack(), file.identity, file.end],
+    |[name, identity, end]| {
+        let name = SegmentName::unpack(name)?;
+        Some(RelocatedFile {
+            name,
+            identity,
+            end,
+        })
+    }
+);
+encoded_as!(
+    (RelocatedFile, ([u64; 2], LineEnd)),
+    NewFile,
+    |new| {
+        let has_last = u64::from(new.last.is_some());
+        (
+            new.file,
+            ([new.last_seq, has_last], new.last.unwrap_or_default()),
+        )
+    },
+    |(file, ([last_seq, has_last], last))| {
+        let last = (has_last == 1).then_some(last);
+        Some(NewFile {
+            file,
+            last_seq,
+            last,
+        })
+    }
+);
+encoded_as!(
+    [u64; 2],
+    Piece,
+    |piece| {
+        let range = u64::from(piece.start) << 32 | u64::from(piece.len);
+        [u64::from(piece.file), range]
+    },
+    |[file, range]| {
+        let file = u32::try_from(file).ok()?;
+        let (start, len) = ((range >> 32) as u32, range as u32);
+        Some(Piece { file, start, len })
+    }
+);
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,7 @@
 //! It is used only for segments that are unchanged since it was written, and can be deleted at any
 //! time.
 
+use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,9 +12,9 @@ use uuid::Uuid;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::state::{Segment, State};
-use crate::index::Index;
-use crate::line::LINE_BYTES_MAX;
-use crate::segment::{Found, SegmentName, scan};
+use crate::index::{Codec, In, Index, encoded_as, run_all};
+use crate::segment::seal::read_through;
+use crate::segment::{Found, SegmentName, Span, scan};
 use crate::storage::{Access, FileTimes, Storage, StorageFile, read_full, replace_file};
 use crate::store::manifest;
 
@@ -33,7 +34,6 @@ const GROWING_NS: i64 = 86_400_000_000_000;
 const BYTES_MAX: usize = 1 << 36;
 /// Number of bytes that one thread reads and hashes at a time.
 const CHUNK_BYTES: usize = 4 << 20;
-const HASHED_AT_ONCE: usize = 256 << 10;
 
 /// The sidecar's entry for a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,9 +66,8 @@ pub(in crate::store) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut 
     let Some(times) = times.collect::<Option<Vec<_>>>() else {
         return false;
     };
-    let mut names: Vec<SegmentName> = covered.iter().map(|segment| segment.name).collect();
-    names.sort_unstable();
-    if names.windows(2).any(|pair| pair[0] == pair[1]) {
+    let mut names = HashSet::new();
+    if !covered.iter().all(|segment| names.insert(segment.name)) {
         return false;
     }
     let mut grown = Vec::new();
@@ -106,15 +105,11 @@ fn read(storage: &dyn Storage, store_id: Uuid) -> Option<(Vec<Covered>, u64, Ind
         return None;
     }
     let body = body.strip_prefix(MAGIC)?;
-    let mut rest = Words(body.strip_prefix(store_id.as_bytes())?);
-    let max_seq = rest.next()?;
-    let count = usize::try_from(rest.next()?).ok()?;
-    if count > rest.0.len() / Covered::BYTES {
-        return None;
-    }
-    let covered: Option<Vec<Covered>> = (0..count).map(|_| Covered::take(&mut rest)).collect();
-    let index = Index::load(rest.0, u32::try_from(count).ok()?)?;
-    Some((covered?, max_seq, index))
+    let bytes = body.strip_prefix(store_id.as_bytes())?;
+    let mut from = In { bytes, segments: 0 };
+    let (max_seq, covered) = <(u64, Vec<Covered>)>::decode(&mut from)?;
+    let index = Index::load(from.bytes, u32::try_from(covered.len()).ok()?)?;
+    Some((covered, max_seq, index))
 }
 
 /// Fills the buffer with the file's first bytes, on all cores, and returns their hash. `None` if
@@ -136,15 +131,11 @@ fn read_hashed(file: &dyn StorageFile, room: &mut [u8]) -> Option<u64> {
         }
         *hash = xxh3_64(chunk);
     };
-    let is_read = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(read)).collect();
-        let is_read = read();
-        others
-            .into_iter()
-            .all(|thread| thread.join().unwrap_or(false))
-            && is_read
-    });
-    is_read.then(|| hash_of_hashes(&hashes))
+    let are_read = run_all(threads > 1, (0..threads).map(|_| &read));
+    are_read
+        .into_iter()
+        .all(|is_read| is_read)
+        .then(|| hash_of_hashes(&hashes))
 }
 
 fn hash_of_hashes(hashes: &[u64]) -> u64 {
@@ -191,11 +182,8 @@ pub(in crate::store) fn save(
         return;
     }
     // Another store may have been moved to this path.
-    let is_its_own = || {
-        let manifest = manifest::read(storage);
-        manifest.is_ok_and(|found| found.is_some_and(|found| found.store_id == store_id))
-    };
-    if !is_its_own() {
+    let manifest = manifest::read(storage);
+    if !manifest.is_ok_and(|found| found.is_some_and(|found| found.store_id == store_id)) {
         return;
     }
     let _ = storage.create_dir(DIR);
@@ -205,45 +193,33 @@ pub(in crate::store) fn save(
 }
 
 fn write(storage: &dyn Storage, store_id: Uuid, state: &State) -> Option<Vec<u8>> {
-    let now_ns = now_ns();
     let mut out = MAGIC.to_vec();
     out.extend_from_slice(store_id.as_bytes());
-    out.extend_from_slice(&state.max_seq.to_le_bytes());
-    out.extend_from_slice(&(state.segments.len() as u64).to_le_bytes());
+    let mut covered = Vec::with_capacity(state.segments.len());
     for segment in &state.segments {
-        let SegmentName { day, kind, .. } = segment.name;
-        let may_grow = state
-            .active(day, kind)
-            .map(|place| &state.segments[place as usize]);
-        let may_grow = may_grow.is_some_and(|active| active.name == segment.name);
-        let clock = Clock {
-            read_ns: state.read_ns,
-            now_ns,
-        };
-        cover(storage, segment, may_grow, clock)?.put(&mut out);
+        covered.push(cover(storage, state, segment)?);
     }
-    state.index.dump(&mut out).ok()?;
-    let hashes: Vec<u64> = out.chunks(CHUNK_BYTES).map(xxh3_64).collect();
-    out.extend_from_slice(&hash_of_hashes(&hashes).to_le_bytes());
-    Some(out)
+    (state.max_seq, covered).encode(&mut out);
+    state.index.dump(&mut out);
+    Some(with_hash(out))
+}
+
+/// Adds the hash of all bytes, as [`read_hashed`] computes it.
+fn with_hash(mut bytes: Vec<u8>) -> Vec<u8> {
+    let hashes: Vec<u64> = bytes.chunks(CHUNK_BYTES).map(xxh3_64).collect();
+    hash_of_hashes(&hashes).encode(&mut bytes);
+    bytes
 }
 
 /// A sidecar with valid framing and an arbitrary body.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn sealed(store_id: Uuid, body: &[u8]) -> Vec<u8> {
-    let mut out = [MAGIC, store_id.as_bytes(), body].concat();
-    let hashes: Vec<u64> = out.chunks(CHUNK_BYTES).map(xxh3_64).collect();
-    out.extend_from_slice(&hash_of_hashes(&hashes).to_le_bytes());
-    out
+    with_hash([MAGIC, store_id.as_bytes(), body].concat())
 }
 
 /// `None` if the segment differs from the state.
-fn cover(
-    storage: &dyn Storage,
-    segment: &Segment,
-    may_grow: bool,
-    Clock { read_ns, now_ns }: Clock,
-) -> Option<Covered> {
+fn cover(storage: &dyn Storage, state: &State, segment: &Segment) -> Option<Covered> {
+    let now_ns = now_ns();
     if segment.identity == 0 {
         // The segment was removed but keeps its index.
         return Some(Covered {
@@ -261,25 +237,25 @@ fn cover(
     if stat.identity != segment.identity || stat.len < segment.end {
         return None;
     }
-    let is_settled = |times: &FileTimes| {
-        times
-            .modified_ns
-            .max(times.changed_ns)
-            .saturating_add(SETTLED_NS)
-            < now_ns
+    let was_settled = |times: &FileTimes, at_ns: i64| {
+        let changed_ns = times.modified_ns.max(times.changed_ns);
+        changed_ns.saturating_add(SETTLED_NS) < at_ns
     };
     // The file changed after it was read, perhaps only by appends. Read it again, since the next
     // open would not report damage in the part that the sidecar covers. The clock alone is not
     // enough: it may have been set back.
     let is_as_read = times.is_some_and(|times| {
-        let changed_ns = times.modified_ns.max(times.changed_ns);
-        segment.read_times == Some(times) && changed_ns.saturating_add(SETTLED_NS) < read_ns
+        segment.read_times == Some(times) && was_settled(&times, state.read_ns)
     });
     if !is_as_read && !is_intact(storage, segment) {
         return None;
     }
-    let untouched = times.filter(|times| stat.len == segment.expected_len() && is_settled(times));
+    let is_expected = stat.len == segment.expected_len();
+    let untouched = times.filter(|times| is_expected && was_settled(times, now_ns));
     let age_ns = times.map_or(0, |times| now_ns.saturating_sub(times.modified_ns));
+    let SegmentName { day, kind, .. } = segment.name;
+    let active = state.active(day, kind);
+    let may_grow = active.is_some_and(|place| state.segments[place as usize].name == segment.name);
     let hash = if untouched.is_none() || may_grow && age_ns < GROWING_NS {
         let file = storage.open(&path, Access::Read).ok()?;
         Some(hash_of(&*file, segment.end)?)
@@ -307,72 +283,66 @@ fn is_intact(storage: &dyn Storage, segment: &Segment) -> bool {
         is_intact &= found.report().is_none();
         found.facts(kind, &mut |fact| last_seq = fact.envelope.seq);
     };
-    let scanned = scan(&*file, kind, 0, segment.end, LINE_BYTES_MAX, &mut look);
+    let span = Span {
+        until: segment.end,
+        ..Span::ALL
+    };
+    let scanned = scan(&*file, kind, span, &mut look);
     let is_whole =
         scanned.is_ok_and(|scanned| scanned.end == segment.end && scanned.tail.is_none());
     is_whole && is_intact && last_seq == segment.last_seq
 }
 
-/// The time just before the first segment was read, and the current time.
-#[derive(Debug, Clone, Copy)]
-struct Clock {
-    read_ns: i64,
-    now_ns: i64,
-}
-
 /// The hash of a file's first bytes; `None` if the file is shorter.
 fn hash_of(file: &dyn StorageFile, len: u64) -> Option<u64> {
-    let mut hasher = Xxh3::new();
-    let mut room = vec![0; HASHED_AT_ONCE];
-    let mut offset = 0;
-    while offset < len {
-        let wanted =
-            usize::try_from(len - offset).map_or(HASHED_AT_ONCE, |left| left.min(HASHED_AT_ONCE));
-        let read = read_full(file, &mut room[..wanted], offset).ok()?;
-        if read < wanted {
-            return None;
-        }
-        hasher.update(&room[..read]);
-        offset += read as u64;
-    }
-    Some(hasher.digest())
+    let (mut hasher, mut read) = (Xxh3::new(), 0);
+    read_through(file, 0, len, &mut |bytes| {
+        hasher.update(bytes);
+        read += bytes.len() as u64;
+    })
+    .ok()?;
+    (read == len).then(|| hasher.digest())
 }
 
-impl Covered {
-    const WORDS: usize = 9;
-    const BYTES: usize = Covered::WORDS * size_of::<u64>();
-
-    fn put(&self, out: &mut Vec<u8>) {
+encoded_as!(
+    [u64; 9],
+    Covered,
+    |covered| {
         let none = FileTimes {
             modified_ns: 0,
             changed_ns: 0,
         };
-        let (len, times) = self.untouched.unwrap_or((0, none));
-        let flags = u64::from(self.untouched.is_some()) | u64::from(self.hash.is_some()) << 1;
-        let words: [u64; Covered::WORDS] = [
-            self.name.pack(),
-            self.identity,
-            self.end,
-            self.last_seq,
-            flags,
+        let (len, times) = covered.untouched.unwrap_or((0, none));
+        let has_hash = u64::from(covered.hash.is_some());
+        [
+            covered.name.pack(),
+            covered.identity,
+            covered.end,
+            covered.last_seq,
+            u64::from(covered.untouched.is_some()) | has_hash << 1,
             len,
             times.modified_ns.cast_unsigned(),
             times.changed_ns.cast_unsigned(),
-            self.hash.unwrap_or(0),
-        ];
-        out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-    }
-
-    fn take(words: &mut Words<'_>) -> Option<Covered> {
-        let name = SegmentName::unpack(words.next()?)?;
-        let [identity, end, last_seq, flags, len] = words.several()?;
-        let [modified, changed, hash] = words.several()?;
+            covered.hash.unwrap_or(0),
+        ]
+    },
+    |[
+        name,
+        identity,
+        end,
+        last_seq,
+        flags,
+        len,
+        modified,
+        changed,
+        hash,
+    ]| {
         let times = FileTimes {
             modified_ns: modified.cast_signed(),
             changed_ns: changed.cast_signed(),
         };
         Some(Covered {
-            name,
+            name: SegmentName::unpack(name)?,
             identity,
             end,
             last_seq,
@@ -380,23 +350,4 @@ impl Covered {
             hash: (flags & 2 != 0).then_some(hash),
         })
     }
-}
-
-/// Reads little-endian words one after the other.
-struct Words<'a>(&'a [u8]);
-
-impl Words<'_> {
-    fn next(&mut self) -> Option<u64> {
-        let (word, rest) = self.0.split_first_chunk::<8>()?;
-        self.0 = rest;
-        Some(u64::from_le_bytes(*word))
-    }
-
-    fn several<const N: usize>(&mut self) -> Option<[u64; N]> {
-        let mut words = [0; N];
-        for word in &mut words {
-            *word = self.next()?;
-        }
-        Some(words)
-    }
-}
+);

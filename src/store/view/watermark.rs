@@ -52,11 +52,8 @@ impl Snapshot<'_> {
 
     /// The watermarks of the segments of a day and kind.
     pub(crate) fn segment_watermarks(&self, day: Day, kind: Kind) -> Vec<SegmentWatermark> {
-        let name = |number| SegmentName { day, kind, number };
-        let named = self.state.by_name.range(name(0)..=name(u32::MAX));
-        let segments = named.map(|(_, place)| &self.state.segments[*place as usize]);
-        // A missing or removed segment has no identity.
-        let segments = segments.filter(|segment| segment.identity != 0);
+        let segments = self.state.of(day, kind);
+        let segments = segments.map(|place| &self.state.segments[place as usize]);
         let mark = segments.map(|segment| SegmentWatermark {
             name: segment.name,
             identity: segment.identity,

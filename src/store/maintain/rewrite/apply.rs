@@ -1,7 +1,6 @@
 //! Applies a planned rewrite: records the removal, then replaces the old files with the new one.
 
 use std::io;
-use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
@@ -10,10 +9,9 @@ use super::{Dependents, discard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Day, now};
 use crate::segment::SegmentName;
-use crate::segment::seal::{Contents, Seal, Sealer, hash_file};
+use crate::segment::seal::{Contents, Seal, hash_file};
 use crate::storage::{
-    Access, Entry, Storage, StorageFile, append_all, full_path, if_there, io_error, read_full,
-    remove_if_there,
+    Access, Entry, Storage, append_all, full_path, if_there, io_error, read_full, remove_if_there,
 };
 use crate::store::maintain::removals::{self, Anchor, Removal, RemovalReason};
 use crate::store::view::relocations::{NewFile, RelocatedFile, Relocations};
@@ -152,9 +150,10 @@ impl Inner {
             return Ok(false);
         }
         let replaces = sealed.iter().map(|seal| seal.seal).collect();
-        let mut removals: Vec<Removal> = Vec::new();
+        let noting = |e| io_error(storage, "note what is removed", removals::NAME, e);
+        let mut file = None;
         for (name, gone) in plan.gone() {
-            removals.push(Removal {
+            let mut removal = Removal {
                 lines: gone.lines,
                 bytes: gone.bytes,
                 first_seq: gone.seqs.0.min(gone.seqs.1),
@@ -162,22 +161,22 @@ impl Inner {
                 first_at: gone.ats.0.min(gone.ats.1),
                 last_at: gone.ats.1,
                 ..Removal::new(reason, name.path(), txn.number_watermarks())
-            });
-        }
-        if let Some(first) = removals.first_mut() {
-            first.anchors = anchors.to_vec();
-            if contents.is_none() {
-                first.seals = sealed.into_iter().map(raw).collect();
+            };
+            if file.is_none() {
+                removal.anchors = anchors.to_vec();
+                if contents.is_none() {
+                    removal.seals = sealed.iter().copied().map(raw).collect();
+                }
             }
+            file = Some(removals::append(storage, removal).map_err(noting)?);
         }
-        let file = append_all_of(storage, removals)?;
         if let (Some(contents), Some((last, _))) = (contents, plan.files.last()) {
             let reason = reason.into();
             log.append(storage, now(), last.name, contents, reason, replaces)?;
         }
         txn.commit()?;
         log.settle(storage)?;
-        sync_removals(storage, file)?;
+        removals::sync(storage, file).map_err(noting)?;
         Ok(true)
     }
 
@@ -200,16 +199,17 @@ impl Inner {
         let txn = self.begin()?;
         log.refresh(storage)?;
         let left: Vec<_> = log.only_in(&seals).map(raw).collect();
+        let noting = |e| io_error(storage, "note what is removed", removals::NAME, e);
         let mut file = None;
         if !left.is_empty() {
             let removal = Removal {
                 seals: left,
                 ..Removal::new(reason, seals.clone(), txn.number_watermarks())
             };
-            file = append_all_of(storage, vec![removal])?;
+            file = Some(removals::append(storage, removal).map_err(noting)?);
         }
         txn.commit()?;
-        sync_removals(storage, file)?;
+        removals::sync(storage, file).map_err(noting)?;
         // Another process may have just written a late record there, or sealed a segment.
         let txn = self.begin()?;
         log.refresh(storage)?;
@@ -252,7 +252,7 @@ impl RewritePlan {
         storage.set_read_only(path)?;
         // A handle opened for reading also syncs the mode.
         storage.open(path, Access::Read)?.sync()?;
-        let contents = Sealer::of_file(&*out, name)?;
+        let contents = Contents::of(&*out, name)?;
         Ok((out.stat()?.identity, contents))
     }
 }
@@ -260,26 +260,4 @@ impl RewritePlan {
 /// A seal in the format of its line.
 fn raw(seal: &Seal) -> Box<RawValue> {
     RawValue::from_string(seal.to_line()).unwrap_or_default()
-}
-
-fn append_all_of(
-    storage: &dyn Storage,
-    removals: Vec<Removal>,
-) -> Result<Option<Arc<dyn StorageFile>>> {
-    let mut file = None;
-    for removal in removals {
-        let appended = removals::append(storage, removal);
-        file = Some(appended.map_err(|e| not_noted(storage, e))?);
-    }
-    Ok(file)
-}
-
-fn sync_removals(storage: &dyn Storage, file: Option<Arc<dyn StorageFile>>) -> Result<()> {
-    let Some(file) = file else { return Ok(()) };
-    let synced = file.sync().and_then(|()| storage.sync_dir(""));
-    synced.map_err(|e| not_noted(storage, e))
-}
-
-fn not_noted(storage: &dyn Storage, e: io::Error) -> Error {
-    io_error(storage, "note what is removed", removals::NAME, e)
 }

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::index::{Entry, Loc};
 use crate::line::{LINE_BYTES_MAX, Line};
 use crate::record::{Day, Kind};
-use crate::segment::{Buffer, Fact, Found, SegmentName, Span, Stretch, scan_all, scan_span};
+use crate::segment::{Fact, Found, SegmentName, Span, Stretch, scan, scan_stretches};
 use crate::storage::{Access, StorageFile, if_there, io_error, read_full};
 use crate::store::view::parallel_scan::{LineEnd, line_end};
 use crate::store::view::relocations::{Piece, RelocatedFile};
@@ -105,14 +105,12 @@ impl Inner {
         let Some(file) = if_there(storage.open(&path, Access::Read)).map_err(io)? else {
             return Ok(());
         };
-        let mut line = |found: Stretch<'_>| {
-            if let Stretch::Line { bytes, .. } = found {
+        let mut line = |line: Stretch<'_>| {
+            if let Some(bytes) = line.bytes {
                 sink(bytes);
             }
         };
-        let (all, limit, mut buffer) = (Span::ALL, LINE_BYTES_MAX, Buffer::default());
-        let scanned = scan_span(&*file, name.kind, all, limit, &mut buffer, &mut line);
-        let scanned = scanned.map_err(io)?;
+        let scanned = scan_stretches(&*file, name.kind, Span::ALL, &mut line).map_err(io)?;
         if let Some(tail) = scanned.tail.filter(|tail| tail.len < LINE_BYTES_MAX as u64) {
             let mut bytes = vec![0; tail.len as usize];
             let read = read_full(&*file, &mut bytes, scanned.end).map_err(io)?;
@@ -199,7 +197,7 @@ impl Inner {
                 failed = failed.take().or(batch.judge(self, plan, judge).err());
             }
         };
-        let scanned = scan_all(file, name.kind, &mut sink);
+        let scanned = scan(file, name.kind, Span::ALL, &mut sink);
         let io = |e| io_error(&*self.storage, "read the segment", &name.path(), e);
         let scanned = scanned.map_err(io)?;
         match failed {
@@ -237,33 +235,19 @@ impl Batch {
     fn take(&mut self, inner: &Inner, kind: Kind, found: &Found<'_>) {
         let segment = self.place;
         let mut entry = None;
-        let is_damaged = matches!(
-            found,
-            Found::Line {
-                line: Line::Damaged(_),
-                ..
-            }
-        );
-        found.facts(kind, &mut |fact: Fact<'_>| {
-            let offset = fact.offset as u32;
-            // A damaged line may contain several records.
-            if !is_damaged {
-                entry = Some(
-                    inner
-                        .hasher
-                        .entry(kind, fact.envelope, Loc { segment, offset }),
-                );
-            }
-        });
-        let (start, len, bytes) = match found {
-            Found::Line { offset, bytes, .. } => (*offset, bytes.len() as u64 + 1, *bytes),
-            Found::TooLong { offset, len } => (*offset, len + 1, &[][..]),
-        };
+        // A damaged line may contain several records.
+        if !matches!(found.line, Some(Line::Damaged(_))) {
+            found.facts(kind, &mut |fact: Fact<'_>| {
+                let offset = fact.offset as u32;
+                let loc = Loc { segment, offset };
+                entry = Some(inner.hasher.entry(kind, fact.envelope, loc));
+            });
+        }
         let from = self.bytes.len();
-        self.bytes.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(found.bytes);
         self.lines.push(BatchLine {
-            start,
-            len,
+            start: found.offset,
+            len: found.len + 1,
             range: from..self.bytes.len(),
             entry,
         });

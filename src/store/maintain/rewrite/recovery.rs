@@ -56,15 +56,9 @@ impl Inner {
         let storage = &*self.storage;
         let txn = self.begin()?;
         log.refresh(storage)?;
-        let last: Vec<u64> = log.seals_of(name).take(1).map(|seal| seal.seal).collect();
-        log.append(
-            storage,
-            now(),
-            name,
-            &own.contents(),
-            SealReason::Sealed,
-            last,
-        )?;
+        let last = log.seals_of(name).take(1).map(|seal| seal.seal).collect();
+        let (contents, reason) = (own.contents(), SealReason::Sealed);
+        log.append(storage, now(), name, &contents, reason, last)?;
         txn.commit()?;
         log.settle(storage)
     }
@@ -132,8 +126,7 @@ fn join(storage: &dyn Storage, name: SegmentName, by: &Seal) -> io::Result<Join>
 /// The sequence numbers in a segment's lines.
 fn seqs(storage: &dyn Storage, name: SegmentName) -> io::Result<HashSet<u64>> {
     let mut seqs = HashSet::new();
-    let file = storage.open(&name.path(), Access::Read)?;
-    each_fact(&*file, name.kind, &mut |fact| {
+    each_fact(storage, name, &mut |fact| {
         seqs.insert(fact.envelope.seq);
     })?;
     Ok(seqs)

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::line::{Decoded, Envelope, Value};
 use crate::record::{Day, Key, now};
 use crate::segment::SegmentName;
-use crate::segment::seal::{Proof, Seal, SealHead, SealReason, Sealer, hash_file};
+use crate::segment::seal::{Contents, Proof, Seal, SealHead, SealReason, hash_segment};
 use crate::storage::{Access, full_path, if_there, io_error};
 use crate::store::{Inner, Reads, Snapshot, Store};
 
@@ -164,13 +164,10 @@ impl Inner {
     /// after a copy.
     fn due(&self, today: Day, log: &SealLog) -> Result<Vec<SegmentName>> {
         let view = self.snapshot()?;
-        let mut present = view.state.present_in_order().peekable();
         let (mut due, mut doubtful) = (Vec::new(), Vec::new());
-        while let Some((_, segment)) = present.next() {
+        for (place, segment) in view.state.present_in_order() {
             let name = segment.name;
-            let is_full = present
-                .peek()
-                .is_some_and(|(_, next)| (next.name.day, next.name.kind) == (name.day, name.kind));
+            let is_full = view.state.active(name.day, name.kind) != Some(place);
             let is_over = is_full || name.day < today || segment.is_sealed;
             let may_be = |seal: &Seal| segment.is_sealed && segment.expected_len() == seal.bytes;
             let is_due = match log.last_of(name) {
@@ -186,14 +183,11 @@ impl Inner {
                 due.push(name);
             }
         }
-        drop(present);
         drop(view);
         for name in doubtful {
             // A segment left by an interrupted join or removal is not sealed again: the next
             // rewrite completes that. Another segment with the same name and length is sealed.
-            let hashed = self.storage.open(&name.path(), Access::Read);
-            let is_it = hashed
-                .and_then(|file| hash_file(&*file))
+            let is_it = hash_segment(&*self.storage, name)
                 .is_ok_and(|(sha256, _)| log.gone(name).is_some_and(|gone| gone.sha256 == sha256));
             if !is_it {
                 due.push(name);
@@ -221,7 +215,7 @@ impl Inner {
         if log.last_of(name).is_some() {
             return Ok(None);
         }
-        let contents = Sealer::of_file(&*file, name).map_err(|e| io("read the segment", e))?;
+        let contents = Contents::of(&*file, name).map_err(|e| io("read the segment", e))?;
         let read = file.stat().map_err(|e| io("look at the segment", e))?;
         log.settle(storage)?;
         let sealed = self.transact(|_| {
@@ -234,15 +228,8 @@ impl Inner {
             if !is_as_read || log.last_of(name).is_some() {
                 return Ok(None);
             }
-            let replaces = Vec::new();
-            let seal = log.append(
-                storage,
-                now_ms,
-                name,
-                &contents,
-                SealReason::Sealed,
-                replaces,
-            )?;
+            let (reason, replaces) = (SealReason::Sealed, Vec::new());
+            let seal = log.append(storage, now_ms, name, &contents, reason, replaces)?;
             Ok(Some(seal))
         })?;
         log.settle(storage)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::segment::seal::{Contents, Seal};
 use crate::segment::{Damage, DamageClass, Report, SegmentName, each_fact};
-use crate::storage::{Access, Storage};
+use crate::storage::Storage;
 use crate::store::maintain::seal::SealLog;
 use crate::store::maintain::seq_set::SeqRange;
 
@@ -73,12 +73,8 @@ pub(super) fn copies(
     let mut seen: BTreeMap<u64, bool> = repeats.iter().map(|one| (one.first, false)).collect();
     let mut found = Vec::new();
     for name in names.iter().copied() {
-        // A segment that cannot be read was reported before.
-        let Ok(file) = storage.open(&name.path(), Access::Read) else {
-            continue;
-        };
         let (mut count, mut first) = (0, 0);
-        let scanned = each_fact(&*file, name.kind, &mut |fact| {
+        let scanned = each_fact(storage, name, &mut |fact| {
             let Some(is_seen) = seen.get_mut(&fact.envelope.seq) else {
                 return;
             };
@@ -89,6 +85,7 @@ pub(super) fn copies(
                 count += 1;
             }
         });
+        // A segment that cannot be read was reported before.
         if let Ok(scanned) = scanned
             && count > 0
         {

@@ -15,9 +15,9 @@ use super::removals::RemovalReason;
 use super::seal::SealLog;
 use super::seq_set::{SeqRange, SeqSet};
 use crate::error::{Result, is_of_what_is_read};
-use crate::segment::seal::{Contents, Seal, SealHead, Sealer, hash_file, hash_lines};
+use crate::segment::seal::{Contents, Seal, SealHead, hash_lines, hash_segment};
 use crate::segment::{
-    Audit, Damage, DamageClass, Found, Report, Scanned, SegmentName, list, scan_all,
+    Audit, Damage, DamageClass, Fact, Found, Report, Scanned, SegmentName, Span, list, scan,
 };
 use crate::storage::{Access, Storage, StorageFile, io_error, is_gone};
 use crate::store::commit::head::{Head, Header};
@@ -145,10 +145,14 @@ struct Looked {
 }
 
 impl Looked {
-    fn see(&mut self, name: SegmentName, report: Option<Report>) {
+    fn see(&mut self, name: SegmentName, line: &Found<'_>, report: Option<Report>) {
         self.good_lines += u64::from(report.is_none());
         self.damage
             .extend(report.map(|report| report.in_segment(name)));
+        line.facts(name.kind, &mut |fact: Fact<'_>| {
+            self.seqs.push(fact.envelope.seq);
+            self.rules.look(name, &fact);
+        });
     }
 
     fn end(&mut self, name: SegmentName, scanned: Scanned, misplaced: Option<Report>) {
@@ -308,13 +312,10 @@ impl<'a> Check<'a> {
                 return Ok((looked, Some(contents)));
             }
         }
-        let (mut looked, mut seqs) = (Looked::default(), Vec::new());
-        let mut see = |report| looked.see(name, report);
-        let reading = Sealer::read(&*file, name, &mut see, &mut |seq, _| seqs.push(seq))?;
+        let mut looked = Looked::default();
+        let mut see = |line: &Found<'_>, report| looked.see(name, line, report);
+        let reading = Contents::read(&*file, name, &mut see)?;
         looked.end(name, reading.scanned, reading.misplaced);
-        looked.seqs = seqs;
-        let mut look = |line: Found<'_>| looked.rules.look(name, &line);
-        scan_all(&*file, name.kind, &mut look)?;
         Ok((looked, Some(reading.contents)))
     }
 
@@ -324,9 +325,7 @@ impl<'a> Check<'a> {
         let Some(gone) = self.log.gone(name) else {
             return Ok(None);
         };
-        let file = self.storage.open(&name.path(), Access::Read);
-        let hashed = file.and_then(|file| hash_file(&*file));
-        match hashed {
+        match hash_segment(self.storage, name) {
             Ok(hashed) => Ok((hashed == (gone.sha256, gone.bytes)).then_some(gone.seal)),
             Err(e) if is_gone(&e) => Ok(None),
             Err(e) => cannot_read(self.storage, name.path(), e).map(|_| None),
@@ -436,15 +435,12 @@ fn is_of(seal: &Seal, contents: &Contents) -> bool {
 /// Reads a segment that is not sealed, or that has damaged lines.
 fn line_by_line(file: &dyn StorageFile, name: SegmentName) -> io::Result<Looked> {
     let (mut looked, mut audit) = (Looked::default(), Audit::new(name));
-    let mut seqs = Vec::new();
     let mut see = |line: Found<'_>| {
-        let report = audit.look(&line, &mut |seq, _| seqs.push(seq));
-        looked.see(name, report);
-        looked.rules.look(name, &line);
+        let report = audit.look(&line);
+        looked.see(name, &line, report);
     };
-    let scanned = scan_all(file, name.kind, &mut see)?;
+    let scanned = scan(file, name.kind, Span::ALL, &mut see)?;
     looked.end(name, scanned, audit.misplaced());
-    looked.seqs = seqs;
     Ok(looked)
 }
 

@@ -7,8 +7,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::line::decode;
 use crate::record::{Kind, Record};
-use crate::segment::{Damage, DamageClass, Fact, Found, Report, SegmentName, each_fact};
-use crate::storage::{Access, Storage};
+use crate::segment::{Damage, DamageClass, Fact, Report, SegmentName, each_fact};
+use crate::storage::Storage;
 
 /// Checks lines that hold records.
 #[derive(Debug, Default)]
@@ -19,19 +19,17 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    pub(super) fn look(&mut self, name: SegmentName, line: &Found<'_>) {
-        line.facts(name.kind, &mut |fact: Fact<'_>| {
-            let Ok(decoded) = decode(name.kind, fact.bytes) else {
-                return;
-            };
-            if let Some((of, _)) = unique(&decoded.record) {
-                self.unique.push(xxh3_64(of.as_bytes()));
-            }
-            if let Err(e) = decoded.record.checked() {
-                let reason = format!("no writer of decklog writes such a value: {}", e.reason());
-                self.found.push(breach(name, &fact, reason));
-            }
-        });
+    pub(super) fn look(&mut self, name: SegmentName, fact: &Fact<'_>) {
+        let Ok(decoded) = decode(name.kind, fact.bytes) else {
+            return;
+        };
+        if let Some((of, _)) = unique(&decoded.record) {
+            self.unique.push(xxh3_64(of.as_bytes()));
+        }
+        if let Err(e) = decoded.record.checked() {
+            let reason = format!("no writer of decklog writes such a value: {}", e.reason());
+            self.found.push(breach(name, fact, reason));
+        }
     }
 
     pub(super) fn add(&mut self, other: Rules) {
@@ -57,11 +55,7 @@ impl Rules {
         });
         for name in names {
             // A segment that cannot be read was reported before.
-            let Ok(file) = storage.open(&name.path(), Access::Read) else {
-                continue;
-            };
-            // As above.
-            let _ = each_fact(&*file, name.kind, &mut |fact| {
+            let _ = each_fact(storage, name, &mut |fact| {
                 let decoded = decode(name.kind, fact.bytes).ok();
                 let Some((of, id)) = decoded.and_then(|decoded| unique(&decoded.record)) else {
                     return;

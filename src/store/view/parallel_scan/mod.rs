@@ -1,14 +1,14 @@
 //! Scans parts of segments for the index, on all cores.
 
 use std::io;
-use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Result, is_of_what_is_read};
-use crate::index::{Entry, Hasher, Loc};
-use crate::line::{Envelope, LINE_BYTES_MAX, good};
+use crate::index::{Entry, Hasher, Loc, run_all};
+use crate::line::{Envelope, good};
 use crate::segment::{
-    Buffer, DamageClass, Fact, Misplaced, Report, Scanned, SegmentName, Span, Stretch, scan_span,
+    DamageClass, Fact, Misplaced, Report, Scanned, SegmentName, Span, Stretch, first_line,
+    scan_stretches,
 };
 use crate::storage::{Access, Storage, StorageFile, io_error, is_gone};
 
@@ -113,32 +113,33 @@ pub(in crate::store) fn scan_parallel(
     hasher: Hasher,
     jobs: &[ScanJob],
 ) -> Result<Vec<ScanResult>> {
-    let results = read_parts(storage, hasher, jobs);
+    let mut results = read_parts(storage, hasher, jobs);
+    results.sort_unstable_by_key(|(place, from, _)| (*place, *from));
     let mut gathered: Vec<ScanResult> = jobs.iter().map(ScanResult::nothing).collect();
-    let mut parts = Vec::with_capacity(results.len());
-    for result in results {
-        match result {
-            Ok(part) => parts.push(part),
-            Err((place, e)) if is_of_what_is_read(&e) || is_gone(&e) => {
-                gathered[place].failed = Some(e);
+    let misplaced = |job: &ScanJob| Misplaced::in_day_of(job.name);
+    let mut misplaced: Vec<Misplaced> = jobs.iter().map(misplaced).collect();
+    for (place, _, read) in results {
+        let (job, all) = (&jobs[place], &mut gathered[place]);
+        match read {
+            Ok(Some(read)) if all.failed.is_none() => {
+                all.scanned = read.scanned;
+                all.runs.push(read.run);
+                all.last = read.last;
+                misplaced[place].go_on(&read.misplaced);
+                all.reports.extend(read.reports);
             }
-            Err((place, e)) => {
-                let path = jobs[place].name.path();
+            Ok(_) => {}
+            Err(e) if is_of_one_file(&e) => {
+                misplaced[place] = Misplaced::in_day_of(job.name);
+                *all = ScanResult {
+                    failed: Some(e),
+                    ..ScanResult::nothing(job)
+                };
+            }
+            Err(e) => {
+                let path = job.name.path();
                 return Err(io_error(storage, "read the segment", &path, e));
             }
-        }
-    }
-    let misplaced = jobs.iter().map(|job| Misplaced::in_day_of(job.name));
-    let mut misplaced: Vec<Misplaced> = misplaced.collect();
-    parts.sort_unstable_by_key(|(place, from, _)| (*place, *from));
-    for (place, _, read) in parts {
-        let all = &mut gathered[place];
-        if let Some(read) = read.filter(|_| all.failed.is_none()) {
-            all.scanned = read.scanned;
-            all.runs.push(read.run);
-            all.last = read.last;
-            misplaced[place].go_on(&read.misplaced);
-            all.reports.extend(read.reports);
         }
     }
     for (all, misplaced) in gathered.iter_mut().zip(misplaced) {
@@ -148,8 +149,13 @@ pub(in crate::store) fn scan_parallel(
     Ok(gathered)
 }
 
-/// The result of one part: the index of its job, its offset, and its lines; or the error.
-type PartResult = Result<(usize, u64, Option<Read>), (usize, io::Error)>;
+/// Whether an error concerns only the file that was read.
+fn is_of_one_file(e: &io::Error) -> bool {
+    is_of_what_is_read(e) || is_gone(e)
+}
+
+/// The result of one part: the index of its job, its offset, and its lines.
+type PartResult = (usize, u64, io::Result<Option<Read>>);
 
 /// Reads the parts of all jobs, in any order. Stops at an error that fails the whole scan.
 fn read_parts(storage: &dyn Storage, hasher: Hasher, jobs: &[ScanJob]) -> Vec<PartResult> {
@@ -170,31 +176,22 @@ fn read_parts(storage: &dyn Storage, hasher: Hasher, jobs: &[ScanJob]) -> Vec<Pa
     };
     let parts = Mutex::new(parts);
     let work = || {
-        let mut buffer = Buffer::default();
         let mut results = Vec::new();
         let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
         while let Some(part) = next() {
             // The results hold no file handles: there may be more segments than files can be open.
-            let read = part.and_then(|part| match part.read(hasher, &mut buffer) {
-                Ok(read) => Ok((part.place, part.span.from, read)),
-                Err(e) => Err((part.place, e)),
-            });
-            let is_over = matches!(&read, Err((_, e)) if !is_of_what_is_read(e) && !is_gone(e));
-            results.push(read);
+            let (place, from) = (part.place, part.span.from);
+            let read = part.read(hasher);
+            let is_over = matches!(&read, Err(e) if !is_of_one_file(e));
+            results.push((place, from, read));
             if is_over {
                 break;
             }
         }
         results
     };
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut results = work();
-        for other in others {
-            results.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        }
-        results
-    })
+    let results = run_all(threads > 1, (0..threads).map(|_| &work));
+    results.into_iter().flatten().collect()
 }
 
 impl ScanResult {
@@ -237,51 +234,53 @@ struct Part {
     place: usize,
     job: ScanJob,
     span: Span,
-    file: Arc<dyn StorageFile>,
+    /// Or why the file cannot be opened.
+    file: io::Result<Arc<dyn StorageFile>>,
+}
+
+impl Parts<'_> {
+    fn open(&self, job: &mut ScanJob) -> io::Result<Arc<dyn StorageFile>> {
+        let file = self.storage.open(&job.name.path(), Access::Read)?;
+        let stat = file.stat()?;
+        if stat.identity != job.identity {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        // A length that another process published can be wrong.
+        if job.until.saturating_sub(job.from) > PART_BYTES {
+            job.until = job.until.min(stat.len);
+        }
+        Ok(file)
+    }
 }
 
 impl Iterator for Parts<'_> {
-    /// A part, or the index of a job and why its file cannot be opened.
-    type Item = Result<Part, (usize, io::Error)>;
+    type Item = Part;
 
-    fn next(&mut self) -> Option<Self::Item> {
-        let (job, from, file) = if let Some(open) = self.open.take() {
-            open
+    fn next(&mut self) -> Option<Part> {
+        let (job, from, file) = if let Some((job, from, file)) = self.open.take() {
+            (job, from, Ok(file))
         } else {
             let mut job = *self.jobs.get(self.next)?;
             self.next += 1;
-            let path = job.name.path();
-            let opened = self.storage.open(&path, Access::Read).and_then(|file| {
-                let stat = file.stat()?;
-                if stat.identity != job.identity {
-                    return Err(io::ErrorKind::NotFound.into());
-                }
-                // A length that another process published can be wrong.
-                if job.until.saturating_sub(job.from) > PART_BYTES {
-                    job.until = job.until.min(stat.len);
-                }
-                Ok(file)
-            });
-            match opened {
-                Ok(file) => (job, job.from, file),
-                Err(e) => return Some(Err((self.next - 1, e))),
-            }
+            let file = self.open(&mut job);
+            (job, job.from, file)
         };
         let until = job.until;
         let rest = from.saturating_add(PART_BYTES);
-        // Add a short rest to the last part.
-        let stop = if until.saturating_sub(rest) < PART_BYTES / 2 {
-            u64::MAX
-        } else {
-            self.open = Some((job, rest, Arc::clone(&file)));
-            rest
+        let stop = match &file {
+            Ok(file) if until.saturating_sub(rest) >= PART_BYTES / 2 => {
+                self.open = Some((job, rest, Arc::clone(file)));
+                rest
+            }
+            // A short rest is added to the last part.
+            _ => u64::MAX,
         };
-        Some(Ok(Part {
+        Some(Part {
             place: self.next - 1,
             job,
             span: Span { from, stop, until },
             file,
-        }))
+        })
     }
 }
 
@@ -296,15 +295,11 @@ struct Read {
 
 impl Part {
     /// Reads the lines that begin in this part; `None` if there is none.
-    fn read(&self, hasher: Hasher, buffer: &mut Buffer) -> io::Result<Option<Read>> {
-        let Part {
-            job,
-            mut span,
-            ref file,
-            ..
-        } = *self;
+    fn read(self, hasher: Hasher) -> io::Result<Option<Read>> {
+        let Part { job, mut span, .. } = self;
+        let file = self.file?;
         if span.from > job.from {
-            match buffer.first_line(&**file, span)? {
+            match first_line(&*file, span)? {
                 Some(first) => span.from = first,
                 None => return Ok(None),
             }
@@ -314,9 +309,9 @@ impl Part {
         let mut lines = Vec::with_capacity((bytes / LINE_BYTES_USUAL) as usize);
         let mut reports = Vec::new();
         let mut misplaced = Misplaced::in_day_of(job.name);
-        let mut take = |offset: u64, len: usize, envelope: &Envelope<'_>, is_altered: bool| {
+        let mut take = |offset: u64, len: u64, envelope: &Envelope<'_>, is_altered: bool| {
             if !is_altered {
-                misplaced.look(envelope.at, offset, offset + len as u64);
+                misplaced.look(envelope.at, offset, offset + len);
             }
             // Lines past 4 GiB are reported by `beyond_index`.
             let Ok(offset) = u32::try_from(offset) else {
@@ -331,28 +326,19 @@ impl Part {
         };
         let mut last = None;
         let mut sink = |stretch: Stretch<'_>| {
-            last = match stretch {
-                Stretch::Line { bytes, .. } => line_end(bytes),
-                Stretch::TooLong { .. } => None,
-            };
-            if let Stretch::Line { offset, bytes } = stretch
-                && let Some(envelope) = good(kind, bytes)
-            {
-                take(offset, bytes.len(), &envelope, false);
+            last = stretch.bytes.and_then(line_end);
+            if let Some(envelope) = stretch.bytes.and_then(|bytes| good(kind, bytes)) {
+                take(stretch.offset, stretch.len, &envelope, false);
                 return;
             }
             let found = stretch.classified(kind);
             reports.extend(found.report());
             found.facts(kind, &mut |fact: Fact<'_>| {
-                take(
-                    fact.offset,
-                    fact.bytes.len(),
-                    fact.envelope,
-                    fact.is_altered,
-                );
+                let len = fact.bytes.len() as u64;
+                take(fact.offset, len, fact.envelope, fact.is_altered);
             });
         };
-        let scanned = scan_span(&**file, kind, span, LINE_BYTES_MAX, buffer, &mut sink);
+        let scanned = scan_stretches(&*file, kind, span, &mut sink);
         Ok(Some(Read {
             scanned: scanned?,
             run: Run::new(lines),

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
-use crate::line::encode;
+use crate::line::{LINE_BYTES_MAX, encode};
 use crate::record::{Event, Kind, Record};
 use crate::segment::scan;
 use crate::storage::Memory;
@@ -69,7 +69,7 @@ proptest! {
             jobs.push(ScanJob { segment, name, identity, from, until });
             let file = memory.open(&name.path(), Access::Read).unwrap();
             let (mut facts, mut reports) = (Vec::new(), Vec::new());
-            let scanned = scan(&*file, kind, from, until, LINE_BYTES_MAX, &mut |found| {
+            let scanned = scan(&*file, kind, Span { from, until, ..Span::ALL }, &mut |found| {
                 reports.extend(found.report().map(|report| format!("{report:?}")));
                 found.facts(kind, &mut |fact| {
                     let loc = Loc { segment, offset: fact.offset as u32 };

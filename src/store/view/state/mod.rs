@@ -176,12 +176,17 @@ impl State {
         all.filter(|(_, segment)| segment.identity != 0)
     }
 
+    /// The existing segments of a day and kind, in the order of their names.
+    pub(super) fn of(&self, day: Day, kind: Kind) -> impl DoubleEndedIterator<Item = u32> {
+        let name = |number| SegmentName { day, kind, number };
+        let places = self.by_name.range(name(0)..=name(u32::MAX));
+        let places = places.map(|(_, place)| *place);
+        places.filter(|place| self.segments[*place as usize].identity != 0)
+    }
+
     /// The segment to append lines of a day and kind to: the last existing one. It may be sealed.
     pub(in crate::store) fn active(&self, day: Day, kind: Kind) -> Option<u32> {
-        let name = |number| SegmentName { day, kind, number };
-        let numbered = self.by_name.range(name(0)..=name(u32::MAX));
-        let mut ids = numbered.map(|(_, id)| *id).rev();
-        ids.find(|id| self.segments[*id as usize].identity != 0)
+        self.of(day, kind).next_back()
     }
 
     /// The index of a segment. Adds the segment if it is unknown.

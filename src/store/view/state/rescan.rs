@@ -27,10 +27,17 @@ enum Looked {
     Gone,
 }
 
+/// What is scanned.
+#[derive(Clone, Copy)]
+struct Files<'a> {
+    storage: &'a dyn Storage,
+    head: Option<&'a Head>,
+    is_locked: bool,
+}
+
 /// One scan of all segments.
 struct Look<'a> {
-    storage: &'a dyn Storage,
-    is_locked: bool,
+    files: Files<'a>,
     /// Segments with appends by other processes. They must be checked even if the length is
     /// unchanged.
     appended_to: Vec<SegmentName>,
@@ -46,9 +53,9 @@ struct Look<'a> {
 impl Look<'_> {
     /// Records a file that cannot be read. Under the lock, this is an error.
     fn leave_out(&mut self, path: String, e: io::Error) -> Result<()> {
-        if self.is_locked {
+        if self.files.is_locked {
             let doing = "write while a part of the log cannot be read (make it readable, or move it out of the store)";
-            return Err(io_error(self.storage, doing, &path, e));
+            return Err(io_error(self.files.storage, doing, &path, e));
         }
         self.unreadable.push(Damage::unreadable(path, &e));
         Ok(())
@@ -66,8 +73,13 @@ impl State {
         head: Option<&Head>,
         is_locked: bool,
     ) -> Result<()> {
+        let files = Files {
+            storage,
+            head,
+            is_locked,
+        };
         let mut gathered = Vec::new();
-        let looked = self.try_rescan(storage, head, is_locked, &mut gathered);
+        let looked = self.try_rescan(files, &mut gathered);
         if looked.is_err() && !gathered.is_empty() {
             // Some lines were read but not added to the index.
             self.forget();
@@ -75,13 +87,8 @@ impl State {
         looked
     }
 
-    fn try_rescan(
-        &mut self,
-        storage: &dyn Storage,
-        head: Option<&Head>,
-        is_locked: bool,
-        gathered: &mut Vec<ScanResult>,
-    ) -> Result<()> {
+    fn try_rescan(&mut self, files: Files<'_>, gathered: &mut Vec<ScanResult>) -> Result<()> {
+        let Files { storage, head, .. } = files;
         let header = || -> Result<Option<Header>> {
             let read = head.map_or(Ok(None), Head::header);
             read.map_err(|e| head::unread(storage, e))
@@ -97,7 +104,7 @@ impl State {
         let (before, bound) = loop {
             looks += 1;
             let before = header()?;
-            let is_new = self.look_until_whole(storage, head, is_locked, gathered)?;
+            let is_new = self.look_until_whole(files, gathered)?;
             // The current writer publishes only after all its writes. This scan may have seen a
             // later write of it without an earlier one, unless this scan found nothing that the
             // last one did not.
@@ -105,7 +112,7 @@ impl State {
                 let is_free = before.is_none_or(|header| header.holder == 0);
                 is_free || looks > 1 && !is_new
             };
-            if is_locked || is_still() && header()? == before {
+            if files.is_locked || is_still() && header()? == before {
                 break (before, u64::MAX);
             }
             // After a crash, it is unknown until the first commit, which comes soon.
@@ -119,7 +126,7 @@ impl State {
             // Some lines belong before known ones: build the index again, in order.
             self.forget();
             self.begin_anew(storage, head)?;
-            self.look_until_whole(storage, head, is_locked, gathered)?;
+            self.look_until_whole(files, gathered)?;
             self.rewind_past(bound, gathered);
             self.take_in(std::mem::take(gathered));
         }
@@ -134,18 +141,17 @@ impl State {
     /// rewritten. Returns whether there are new lines.
     fn look_until_whole(
         &mut self,
-        storage: &dyn Storage,
-        head: Option<&Head>,
-        is_locked: bool,
+        files: Files<'_>,
         gathered: &mut Vec<ScanResult>,
     ) -> Result<bool> {
+        let Files { storage, head, .. } = files;
         let lines = |gathered: &[ScanResult]| -> usize {
             let runs = gathered.iter().flat_map(|read| &read.runs);
             runs.map(|run| run.lines.len()).sum()
         };
         let mut known = lines(gathered);
         for tries in 0..LOOKS_REWRITTEN_MAX {
-            match self.look(storage, head, is_locked, gathered)? {
+            match self.look(files, gathered)? {
                 Looked::Whole => return Ok(lines(gathered) != known),
                 Looked::InBetween => continue,
                 Looked::Gone => {}
@@ -166,17 +172,11 @@ impl State {
     }
 
     /// Reads what is new in any segment.
-    fn look(
-        &mut self,
-        storage: &dyn Storage,
-        head: Option<&Head>,
-        is_locked: bool,
-        gathered: &mut Vec<ScanResult>,
-    ) -> Result<Looked> {
+    fn look(&mut self, files: Files<'_>, gathered: &mut Vec<ScanResult>) -> Result<Looked> {
+        let Files { storage, head, .. } = files;
         let appended_to = head.map_or(Ok(Vec::new()), |head| head.appended_to_after(self.commits));
         let mut look = Look {
-            storage,
-            is_locked,
+            files,
             appended_to: appended_to.map_err(|e| head::unread(storage, e))?,
             present: vec![false; self.segments.len()],
             jobs: Vec::new(),
@@ -225,7 +225,7 @@ impl State {
         look: &mut Look<'_>,
         gathered: &mut Vec<ScanResult>,
     ) -> Result<bool> {
-        let (storage, path) = (look.storage, name.path());
+        let (storage, path) = (look.files.storage, name.path());
         let stat = match storage.stat(&path) {
             Err(e) if is_gone(&e) => {
                 look.vanished.insert((name.day, name.kind));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use self::read::Source;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Day, Kind};
-use crate::segment::seal::{Contents, Digest, Link, Seal, SealHead, SealReason};
+use crate::segment::seal::{Contents, Digest, Seal, SealHead, SealReason};
 use crate::segment::{Damage, DamageClass, Report, SegmentName};
 use crate::storage::{Access, Storage, append_all, full_path, io_error};
 use crate::store::{RemovalReason, SeqRange};
@@ -302,11 +302,7 @@ impl SealLog {
             return Err(Error::new(ErrorKind::Damaged, message).with_path(&path));
         }
         let last = self.last();
-        let link = Link {
-            seal: last.map_or(1, |last| last.seal.saturating_add(1)),
-            prev: last.map_or(Digest::ZERO, |last| last.hash),
-        };
-        let seal = Seal::new(link, now_ms, name.path(), contents, reason, replaces);
+        let seal = Seal::new(last, now_ms, name.path(), contents, reason, replaces);
         let path = format!("{}/{SEALS}", name.day);
         let source = self.sources.get(&*path);
         let has_tail = source.is_some_and(|source| source.has_tail);
