@@ -1,6 +1,8 @@
 //! Classifies names by what they hold: `db_password_2` holds a password, `next_page_token` does
 //! not.
 
+use super::bytes::{is_alnum, is_digit};
+
 /// The kind of value that a name denotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holds {
@@ -218,7 +220,7 @@ pub(super) fn holds(name: &[u8]) -> Option<Holds> {
         return Some(Holds::Password);
     }
     let words = words(name);
-    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = |word: &str| word.bytes().all(is_digit);
     let trailing = words
         .iter()
         .rev()
@@ -229,6 +231,7 @@ pub(super) fn holds(name: &[u8]) -> Option<Holds> {
         return None;
     }
     let ends = |ends: &[&str]| ends.iter().any(|end| last.ends_with(end));
+    let of = before.last().map_or("", String::as_str);
     let is_qualified = !before.is_empty() || last.len() > "token".len();
     match last.as_str() {
         "authorization" => Some(Holds::Authorization),
@@ -236,14 +239,8 @@ pub(super) fn holds(name: &[u8]) -> Option<Holds> {
         "pass" | "pwd" | "psk" | "requirepass" => Some(Holds::Password),
         // In lower case it is the command.
         "sshpass" if !name.iter().any(u8::is_ascii_lowercase) => Some(Holds::Password),
-        "key"
-            if before
-                .last()
-                .is_some_and(|word| KEY_OF.contains(&word.as_str())) =>
-        {
-            let is_access = before
-                .last()
-                .is_some_and(|word| ["api", "secret", "access"].contains(&word.as_str()));
+        "key" if KEY_OF.contains(&of) => {
+            let is_access = ["api", "secret", "access"].contains(&of);
             Some(Holds::Key { is_access })
         }
         "token" => Some(Holds::Token { is_qualified }),
@@ -267,8 +264,8 @@ pub(super) fn words(name: &[u8]) -> Vec<String> {
         let is_hump = byte.is_ascii_uppercase()
             && (!before.is_ascii_uppercase() || next_is_lower && before.is_ascii_uppercase());
         let is_digits = byte.is_ascii_digit() != before.is_ascii_digit();
-        let starts = !is_of_word(before) || is_hump || is_digits;
-        if is_of_word(byte) {
+        let starts = !is_alnum(before) || is_hump || is_digits;
+        if is_alnum(byte) {
             match words.last_mut().filter(|_| !starts) {
                 Some(word) => word.push(char::from(byte.to_ascii_lowercase())),
                 None => words.push(char::from(byte.to_ascii_lowercase()).to_string()),
@@ -277,8 +274,4 @@ pub(super) fn words(name: &[u8]) -> Vec<String> {
         before = byte;
     }
     words
-}
-
-pub(super) fn is_of_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
 }
