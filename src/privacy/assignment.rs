@@ -3,7 +3,9 @@
 
 use super::Found;
 use super::blocks::putty_key;
-use super::bytes::{contains, is_blank, is_digit, is_of_name, is_space, run, run_before, skip};
+use super::bytes::{
+    contains, ends_in, is_blank, is_digit, is_of_name, is_space, run, run_before, skip,
+};
 use super::commands::{given, piped_password};
 use super::context::{Place, session_cookies};
 use super::elements::{
@@ -193,16 +195,12 @@ fn goes_on(place: &Place<'_>) -> bool {
         next.is_ascii_uppercase() && !at(place.after + 1).is_ascii_lowercase()
     };
     // `mot de passe`
-    let is_french = next | 0x20 == b'e'
-        && (place.follows(b"de") || {
-            let before = place.at.saturating_sub(1);
-            !at(before).is_ascii_alphanumeric()
-                && Place {
-                    at: before,
-                    ..*place
-                }
-                .follows(b"de")
-        });
+    let before = &place.text[..place.at];
+    let is_apart = before
+        .last()
+        .is_some_and(|byte| !byte.is_ascii_alphanumeric());
+    let before = &before[..before.len() - usize::from(is_apart)];
+    let is_french = next | 0x20 == b'e' && ends_in(before, b"de");
     is_one_word && !is_pass && !is_french
 }
 
@@ -280,9 +278,7 @@ fn held(text: &[u8], name: (usize, usize)) -> Option<Holds> {
 
 /// `mot de passe`
 fn is_french(text: &[u8], name: (usize, usize)) -> bool {
-    const WORDS: &[u8] = b"mot de passe";
-    let start = name.1.checked_sub(WORDS.len());
-    start.is_some_and(|start| text[start..name.1].eq_ignore_ascii_case(WORDS))
+    ends_in(&text[..name.1], b"mot de passe")
 }
 
 fn is_quote(byte: u8) -> bool {

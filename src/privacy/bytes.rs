@@ -26,6 +26,12 @@ pub(super) fn contains(text: &[u8], part: impl AsRef<[u8]>) -> bool {
     memchr::memmem::find(text, part.as_ref()).is_some()
 }
 
+/// Whether a text ends with a word, in upper or lower case.
+pub(super) fn ends_in(text: &[u8], word: &[u8]) -> bool {
+    let start = text.len().checked_sub(word.len());
+    start.is_some_and(|start| text[start..].eq_ignore_ascii_case(word))
+}
+
 pub(super) fn is_digit(byte: u8) -> bool {
     byte.is_ascii_digit()
 }

@@ -18,53 +18,45 @@ fn password(start: usize, end: usize) -> Found {
     Found::new(Holds::Password.name(), start, end)
 }
 
-/// Commands whose `-p` is directly followed by the password.
-const SQL: &[&str] = &[
-    "mysql",
-    "mysqldump",
-    "mysqladmin",
-    "mysqlimport",
-    "mysqlcheck",
-    "mysqlshow",
-    "mysqlsh",
-    "mariadb",
-    "mariadb-dump",
-    "mariadb-admin",
-    "7z",
-    "7za",
-];
-/// Commands whose `login -p` takes the password as the next argument.
-const REGISTRIES: &[&str] = &[
-    "docker", "podman", "nerdctl", "helm", "oc", "az", "buildah", "skopeo", "crane",
-];
-/// Commands whose `-p` takes the password as the next argument.
-const OTHERS: &[&str] = &[
-    "mongo",
-    "mongosh",
-    "mongodump",
-    "mongorestore",
-    "mongoimport",
-    "mongoexport",
-    "cypher-shell",
-];
-/// Commands whose `-P` takes the password.
-const UPPER: &[&str] = &[
-    "sqlcmd",
-    "bcp",
-    "zip",
-    "unzip",
-    "ipmitool",
-    "mosquitto_pub",
-    "mosquitto_sub",
-];
-/// Commands whose `-w` takes the password as the next argument.
-const LDAP: &[&str] = &[
-    "ldapsearch",
-    "ldapadd",
-    "ldapmodify",
-    "ldapdelete",
-    "ldapwhoami",
-];
+/// A known command, by the option that takes its password.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Command {
+    /// `-p`, directly followed by the password.
+    Sql,
+    /// `-p`, with the password as the next argument.
+    Shell,
+    /// `login -p`, with the password as the next argument.
+    Registry,
+    Login,
+    /// `-P`.
+    Upper,
+    /// `-a`, with the password as the next argument.
+    Redis,
+    /// `-w`, with the password as the next argument.
+    Ldap,
+    /// `-S`, with the password from a pipe.
+    Sudo,
+}
+
+fn command(word: &[u8]) -> Option<Command> {
+    Some(match word {
+        b"mysql" | b"mysqldump" | b"mysqladmin" | b"mysqlimport" | b"mysqlcheck" | b"mysqlshow"
+        | b"mysqlsh" | b"mariadb" | b"mariadb-dump" | b"mariadb-admin" | b"7z" | b"7za" => {
+            Command::Sql
+        }
+        b"mongo" | b"mongosh" | b"mongodump" | b"mongorestore" | b"mongoimport"
+        | b"mongoexport" | b"cypher-shell" => Command::Shell,
+        b"docker" | b"podman" | b"nerdctl" | b"helm" | b"oc" | b"az" | b"buildah" | b"skopeo"
+        | b"crane" => Command::Registry,
+        b"login" => Command::Login,
+        b"sqlcmd" | b"bcp" | b"zip" | b"unzip" | b"ipmitool" | b"mosquitto_pub"
+        | b"mosquitto_sub" => Command::Upper,
+        b"redis-cli" | b"valkey-cli" | b"keydb-cli" => Command::Redis,
+        b"ldapsearch" | b"ldapadd" | b"ldapmodify" | b"ldapdelete" | b"ldapwhoami" => Command::Ldap,
+        b"sudo" => Command::Sudo,
+        _ => return None,
+    })
+}
 
 /// The password after a one-letter option of a known command.
 pub(super) fn option_password(place: &Place<'_>) -> Option<Found> {
@@ -79,28 +71,27 @@ pub(super) fn option_password(place: &Place<'_>) -> Option<Found> {
     // Lines joined by a backslash are one command.
     let is_joined = before[..begins].ends_with(b"\\\n");
     let begins = if is_joined { 0 } else { begins };
-    let has = |known: &[&str]| {
+    let has = |known: Command| {
         let mut words = before[begins..].split(|byte| !is_of_name(*byte));
         let mut at = begins;
         words.any(|word| {
             let is_escaped = at > 0 && before[at - 1] == b'\\';
             at += word.len() + 1;
-            let is = |word: &[u8]| known.iter().any(|name| word == name.as_bytes());
+            let is = |word: &[u8]| command(word) == Some(known);
             // The letter of an escape is not part of the following word.
             is(word) || is_escaped && word.get(1..).is_some_and(is)
         })
     };
     let is_apart = text.get(after).is_some_and(|byte| is_blank(*byte));
-    // `sudo -S` reads the password from a pipe.
     if text[after - 1] == b'S' {
-        return has(&["sudo"]).then(|| piped_password(place, at, false))?;
+        return has(Command::Sudo).then(|| piped_password(place, at, false))?;
     }
     let takes = match (text[after - 1], is_apart) {
-        (b'p', false) => has(SQL),
-        (b'p', true) => has(OTHERS) || has(REGISTRIES) && has(&["login"]),
-        (b'a', true) => has(&["redis-cli", "valkey-cli", "keydb-cli"]),
-        (b'P', _) => has(UPPER),
-        (b'w', true) => has(LDAP),
+        (b'p', false) => has(Command::Sql),
+        (b'p', true) => has(Command::Shell) || has(Command::Registry) && has(Command::Login),
+        (b'a', true) => has(Command::Redis),
+        (b'P', _) => has(Command::Upper),
+        (b'w', true) => has(Command::Ldap),
         _ => false,
     };
     if !takes {
@@ -118,10 +109,8 @@ pub(super) fn given(place: &Place<'_>, at: usize, without: Written) -> Option<Fo
     let (start, end) = match quoted {
         Some((start, (quote, _))) => {
             let is_inside = |byte| byte != quote && byte != b'\n';
-            (
-                start,
-                start + run(place.text, start, VALUE_BYTES_MAX, is_inside),
-            )
+            let len = run(place.text, start, VALUE_BYTES_MAX, is_inside);
+            (start, start + len)
         }
         None => (at, unquoted_end(place.text, place.runs, at)),
     };

@@ -9,7 +9,7 @@ pub(super) use super::commands::{
 
 use super::Found;
 use super::bytes::{
-    contains, ends_url, is_alnum, is_digit, is_of_name, is_token68, run, run_before,
+    contains, ends_in, ends_url, is_alnum, is_digit, is_of_name, is_token68, run, run_before,
 };
 use super::runs::{Class, Runs};
 use super::text::{is_random, starts_word};
@@ -48,8 +48,7 @@ impl Place<'_> {
 
     /// Whether these letters, in either case, are directly before the anchor.
     pub(super) fn follows(&self, letters: &[u8]) -> bool {
-        let start = self.at.checked_sub(letters.len());
-        start.is_some_and(|start| self.text[start..self.at].eq_ignore_ascii_case(letters))
+        ends_in(&self.text[..self.at], letters)
     }
 
     fn slice(&self, start: usize, end: usize) -> &[u8] {
@@ -268,36 +267,16 @@ pub(super) fn url_password(place: &Place<'_>) -> Option<Found> {
 /// The password in the URL of a database or of a mail, queue or file server. Unescaped `/`, `#` and
 /// `?` in the password are accepted.
 fn unescaped_password(place: &Place<'_>, rest: &[u8]) -> Option<Found> {
-    const SCHEMES: [&[u8]; 22] = [
-        b"postgres",
-        b"postgresql",
-        b"mysql",
-        b"mariadb",
-        b"mongodb",
-        b"redis",
-        b"rediss",
-        b"amqp",
-        b"amqps",
-        b"mssql",
-        b"sqlserver",
-        b"clickhouse",
-        b"cockroachdb",
-        b"oracle",
-        b"smtp",
-        b"smtps",
-        b"ftp",
-        b"ftps",
-        b"sftp",
-        b"ldap",
-        b"nats",
-        b"mqtt",
-    ];
     let scheme = place.run_before(place.at, 24, |byte| is_alnum(byte) || byte == b'+');
     let scheme = &place.text[place.at - scheme..place.at];
     let scheme = scheme.split(|byte| *byte == b'+').next()?;
-    if !SCHEMES.contains(&scheme) {
+    let (b"postgres" | b"postgresql" | b"mysql" | b"mariadb" | b"mongodb" | b"redis" | b"rediss"
+    | b"amqp" | b"amqps" | b"mssql" | b"sqlserver" | b"clickhouse" | b"cockroachdb"
+    | b"oracle" | b"smtp" | b"smtps" | b"ftp" | b"ftps" | b"sftp" | b"ldap" | b"nats"
+    | b"mqtt") = scheme
+    else {
         return None;
-    }
+    };
     let rest = &rest[..run(rest, 0, usize::MAX, |byte| !ends_url(byte))];
     let rest = &rest[..memchr::memmem::find(rest, b"://").unwrap_or(rest.len())];
     // An `@` in the query string does not end the userinfo.

@@ -422,17 +422,11 @@ fn sequence(text: &[u8], at: usize) -> Option<(usize, Shown)> {
         [b'[', ..] => control_sequence(text, at + 1),
         [b']' | b'P' | b'X' | b'^' | b'_', ..] => control_string(text, at + 1),
         // Selection of character sets and encodings.
-        [
-            b'(' | b')' | b'*' | b'+' | b'-'..=b'/' | b'#' | b'%',
-            b'0'..=b'~',
-            ..,
-        ] => Some((at + 2, Shown::Nothing)),
+        [sign, b'0'..=b'~', ..] if b"()*+-./#%".contains(sign) => Some((at + 2, Shown::Nothing)),
+        [sign, ..] if b"78=>cno|}~".contains(sign) => Some((at + 1, Shown::Nothing)),
         // Cursor movements.
         [b'D' | b'E' | b'H' | b'M', ..] => Some((at + 1, Shown::Move)),
-        [byte, ..] => b"78=>cno|}~"
-            .contains(byte)
-            .then_some((at + 1, Shown::Nothing)),
-        [] => None,
+        _ => None,
     }
 }
 

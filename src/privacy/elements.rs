@@ -101,15 +101,6 @@ pub(super) fn value_before(place: &Place<'_>, name: (usize, usize)) -> Option<Fo
 /// How the value is written in an element whose `name` or `key` ends with the name at `at`. Only
 /// some elements hold settings; others hold text for people.
 fn tag_of_name(text: &[u8], at: usize) -> Option<Written> {
-    const SETTINGS: [&[u8]; 7] = [
-        b"property",
-        b"entry",
-        b"prop",
-        b"param",
-        b"setting",
-        b"constant",
-        b"Parameter",
-    ];
     let before = &text[at.saturating_sub(TAG_BYTES_MAX)..at];
     let before = trim_end(before, |byte| Class::Dotted.has(byte));
     let (quote, before) = before.split_last()?;
@@ -117,13 +108,13 @@ fn tag_of_name(text: &[u8], at: usize) -> Option<Written> {
     let is_name = before.ends_with(b" name") || before.ends_with(b" key");
     let tag = &before[memchr::memrchr(b'<', before)? + 1..];
     let tag = tag.split(u8::is_ascii_whitespace).next()?;
-    let is_setting = SETTINGS.contains(&tag);
     // In a schema, the next attribute is a type.
     let is_name = is_name && matches!(quote, b'"' | b'\'') && !tag.ends_with(b"element");
-    is_name.then_some(if is_setting {
-        Written::Quoted
-    } else {
-        Written::Listed
+    is_name.then_some(match tag {
+        b"property" | b"entry" | b"prop" | b"param" | b"setting" | b"constant" | b"Parameter" => {
+            Written::Quoted
+        }
+        _ => Written::Listed,
     })
 }
 
@@ -152,13 +143,8 @@ pub(super) fn form_part(place: &Place<'_>, name: (usize, usize)) -> Option<Found
     };
     let is_of_line = |byte| !matches!(byte, b'\r' | b'\n');
     let end = start + run(text, start, VALUE_BYTES_MAX, is_of_line);
-    secret_at(
-        holds(&text[name.0..name.1])?,
-        text,
-        start,
-        end,
-        Written::Quoted,
-    )
+    let holds = holds(&text[name.0..name.1])?;
+    secret_at(holds, text, start, end, Written::Quoted)
 }
 
 /// Whether the name is a shell variable that is expanded with a default: `${DB_PASSWORD:-…}`.
@@ -189,11 +175,6 @@ pub(super) fn expansion(text: &[u8], name: (usize, usize)) -> Option<Found> {
     let value = &text[..start + run(text, start, VALUE_BYTES_MAX, is_inside)];
     let start = skip(value, start, is_quote);
     let end = start + trim_end(&value[start..], is_quote).len();
-    secret_at(
-        holds(&text[name.0..name_end])?,
-        text,
-        start,
-        end,
-        Written::Literal,
-    )
+    let holds = holds(&text[name.0..name_end])?;
+    secret_at(holds, text, start, end, Written::Literal)
 }

@@ -11,7 +11,7 @@ use super::text::starts_word;
 const NAME: &str = "ip_address";
 
 fn is_label(before: &[u8]) -> bool {
-    const LABELS: [&[u8]; 12] = [
+    const LABELS: [&[u8]; 11] = [
         b"ip",
         b"addr",
         b"address",
@@ -23,7 +23,6 @@ fn is_label(before: &[u8]) -> bool {
         b"src",
         b"dst",
         b"forwarded-for",
-        b"real-ip",
     ];
     let is_sign = |byte| b":=\"' \\[(".contains(&byte);
     let label = &before[..before.len() - run_before(before, before.len(), 8, is_sign)];

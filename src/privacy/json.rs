@@ -232,10 +232,11 @@ fn name_after(rest: &str, open: &Open) -> Option<String> {
         let is_short = text.len() <= NAME_BYTES_MAX;
         Some((is_short.then(|| serde_json::from_str(text).ok())??, rest))
     }
-    let name = open.name.as_deref().filter(|_| open.is_object);
-    let (label, rest) = name
-        .filter(|it| is_value(it))
-        .and_then(|_| string_after(',', rest))?;
+    let own = open.name.as_deref().filter(|_| open.is_object)?;
+    if !is_value(own) {
+        return None;
+    }
+    let (label, rest) = string_after(',', rest)?;
     let (name, _) = string_after(':', rest)?;
     let is_name = label.eq_ignore_ascii_case("name") || label.eq_ignore_ascii_case("key");
     (is_name && holds(name.as_bytes()).is_some()).then_some(name)

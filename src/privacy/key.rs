@@ -83,13 +83,13 @@ impl UserKey {
     /// There is no key or its fingerprint differs from the expected one; the file cannot be read,
     /// is not a key file, or is readable by other users.
     pub(super) fn hmac(&self, text: &str) -> Result<(String, String)> {
-        let (key, fingerprint) = self.get()?.ok_or_else(|| self.missing())?;
+        let (key, fingerprint) = self.get()?;
         Ok((fingerprint, hex(&hmac(&key, text)?)))
     }
 
     /// Fails if there is no key or its fingerprint differs from the expected one.
     pub(crate) fn check(&self) -> Result<()> {
-        self.get()?.ok_or_else(|| self.missing()).map(drop)
+        self.get().map(drop)
     }
 
     /// Creates a key unless one exists.
@@ -113,28 +113,23 @@ impl UserKey {
     }
 
     /// The key and its fingerprint.
-    fn get(&self) -> Result<Option<(Key, String)>> {
+    fn get(&self) -> Result<(Key, String)> {
         let is_fit = |found: &str| self.expected.as_ref().is_none_or(|it| it == found);
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((key, found)) = &*read
             && is_fit(found)
         {
-            return Ok(Some((*key, found.clone())));
+            return Ok((*key, found.clone()));
         }
-        let Some(key) = read_if_there(&self.path()?)? else {
-            return Ok(None);
-        };
+        let key = read_if_there(&self.path()?)?;
+        let key = key.ok_or_else(|| self.unusable("there is no such file"))?;
         let found = fingerprint(&key)?;
         if !is_fit(&found) {
             let found = format!("the key in this file has the fingerprint {found}");
             return Err(self.unusable(&found));
         }
         *read = Some((key, found.clone()));
-        Ok(Some((key, found)))
-    }
-
-    fn missing(&self) -> Error {
-        self.unusable("there is no such file")
+        Ok((key, found))
     }
 
     /// Error for a missing or wrong key, with instructions.

@@ -174,16 +174,14 @@ fn bracketed(text: &[u8], at: usize) -> Option<Found> {
 
 /// Whether the words before a number are a phone label.
 fn is_said(before: &[u8], said: &Number) -> bool {
-    const LABELS: [&str; 16] = [
+    const LABELS: [&str; 14] = [
         "phone",
         "mobile",
         "mobil",
         "handy",
         "tel",
-        "telephone",
         "telefon",
         "t\u{E9}l",
-        "t\u{E9}l\u{E9}phone",
         "portable",
         "phone number",
         "phone_number",

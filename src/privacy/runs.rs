@@ -131,16 +131,12 @@ impl<'a> Runs<'a> {
             return known[place].end;
         }
         let end = end_before(near.min(until), until);
-        match known.get_mut(place).filter(|_| end.is_none()) {
-            Some(next) => {
-                next.start = from;
-                next.end
-            }
-            None => {
-                let end = end.unwrap_or(until);
-                known.insert(place, Run { start: from, end });
-                end
-            }
+        if let (None, Some(next)) = (end, known.get_mut(place)) {
+            next.start = from;
+            return next.end;
         }
+        let end = end.unwrap_or(until);
+        known.insert(place, Run { start: from, end });
+        end
     }
 }

@@ -33,8 +33,7 @@ impl Scanner {
             let name = &pattern.name;
             if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(is_of_pattern_name) {
                 return Err(Error::invalid(format!(
-                    "the pattern name {name:?} does not do: give 1 to {} lower-case letters, digits and underscores",
-                    NAME_BYTES_MAX
+                    "the pattern name {name:?} does not do: give 1 to {NAME_BYTES_MAX} lower-case letters, digits and underscores"
                 )));
             }
             let regex = Regex::new(&pattern.regex).map_err(|e| {

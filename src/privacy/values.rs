@@ -99,20 +99,6 @@ fn credentials(value: &[u8]) -> Option<(usize, usize)> {
 
 /// Whether the text is an example password as manuals write it.
 pub(super) fn stands_for_password(text: &[u8]) -> bool {
-    const WORDS: [&[u8]; 12] = [
-        b"password",
-        b"passwd",
-        b"pass",
-        b"pwd",
-        b"pw",
-        b"secret",
-        b"token",
-        b"p",
-        b"key",
-        b"port",
-        b"my_password",
-        b"mypassword",
-    ];
     let lower = text.to_ascii_lowercase();
     // A password's own brackets are escaped in URLs. Our placeholders also have brackets.
     let has_bracket = [b"{}", b"[]", b"()"]
@@ -121,7 +107,11 @@ pub(super) fn stands_for_password(text: &[u8]) -> bool {
     let is_masked = text.iter().all(|byte| *byte == b'*');
     let is_template =
         has_bracket || is_masked || is_variable(text, true) || matches!(text, [b'%', _]);
-    WORDS.contains(&&lower[..]) || is_template || is_placeholder(text)
+    match &lower[..] {
+        b"password" | b"passwd" | b"pass" | b"pwd" | b"pw" | b"secret" | b"token" | b"p"
+        | b"key" | b"port" | b"my_password" | b"mypassword" => true,
+        _ => is_template || is_placeholder(text),
+    }
 }
 
 /// A word with a special character that a sentence calls a password.
@@ -183,11 +173,7 @@ fn is_phrase(value: &[u8]) -> bool {
     let is_separator = |byte: &u8| matches!(byte, b'-' | b'_' | b'.');
     let is_letter = |byte: &u8| byte.is_ascii_alphabetic() || !byte.is_ascii();
     let parts = value.split(is_separator).filter(|part| !part.is_empty());
-    let is_known = |part: &[u8]| {
-        let lower = part.to_ascii_lowercase();
-        ORDINARY.iter().any(|word| word.as_bytes() == lower)
-            || NAMES.iter().any(|word| contains(&lower, word))
-    };
+    let is_known = |part: &[u8]| is_ordinary(&part.to_ascii_lowercase());
     let is_words = value
         .iter()
         .all(|byte| is_letter(byte) || is_separator(byte));
@@ -200,108 +186,28 @@ fn is_phrase(value: &[u8]) -> bool {
     is_words && !parts.clone().any(is_known) && (count == 1 && !is_said || count >= WORDS_MIN)
 }
 
-/// Words that describe a value and are not one.
-const ORDINARY: &[&str] = &[
-    "string",
-    "number",
-    "boolean",
-    "object",
-    "integer",
-    "varchar",
-    "buffer",
-    "binary",
-    "symbol",
-    "undefined",
-    "nullable",
-    "optional",
-    "required",
-    "erforderlich",
-    "disabled",
-    "enabled",
-    "hidden",
-    "masked",
-    "hashed",
-    "encrypted",
-    "plaintext",
-    "invalid",
-    "incorrect",
-    "missing",
-    "unknown",
-    "unchanged",
-    "changed",
-    "updated",
-    "deleted",
-    "expired",
-    "forgot",
-    "forgotten",
-    "default",
-    "generated",
-    "random",
-    "system",
-    "prompt",
-    "simple",
-    "complex",
-    "strong",
-    "visible",
-    "column",
-    "element",
-    "attribute",
-    "property",
-    "parameter",
-    "argument",
-    "variable",
-    "control",
-    "header",
-    "cookie",
-    "bearer",
-    "digest",
-    "public",
-    "private",
-    "protected",
-    "internal",
-    "external",
-    "static",
-    "nothing",
-    "anything",
-    "something",
-    "whatever",
-    "ignored",
-    "unused",
-    "unset",
-    "inherit",
-    "manual",
-    "blocked",
-    "locked",
-    "accepted",
-    "rejected",
-    "denied",
-    "allowed",
-    "failed",
-    "success",
-    "pending",
-    "bcrypt",
-    "scrypt",
-    "argon",
-    "sha",
-    "validator",
-    "confirm",
-    "confirmation",
-    "repeat",
-    "reset",
-    "current",
-    "account",
-    "database",
-    "postgres",
-    "mongodb",
-    "localhost",
-    "keyring",
-    "keychain",
-    "vault",
-    "environment",
-    "config",
-    "settings",
-    "managed",
-];
+/// Whether a word in lower case describes a value and is not one.
+fn is_ordinary(word: &[u8]) -> bool {
+    match word {
+        b"string" | b"number" | b"boolean" | b"object" | b"integer" | b"varchar" | b"buffer"
+        | b"binary" | b"symbol" | b"undefined" | b"nullable" | b"optional" | b"required"
+        | b"erforderlich" | b"disabled" | b"enabled" | b"hidden" | b"masked" | b"hashed"
+        | b"encrypted" | b"plaintext" | b"invalid" | b"incorrect" | b"missing" | b"unknown"
+        | b"unchanged" | b"changed" | b"updated" | b"deleted" | b"expired" | b"forgot"
+        | b"forgotten" | b"default" | b"generated" | b"random" | b"system" | b"prompt"
+        | b"simple" | b"complex" | b"strong" | b"visible" | b"column" | b"element"
+        | b"attribute" | b"property" | b"parameter" | b"argument" | b"variable" | b"control"
+        | b"header" | b"cookie" | b"bearer" | b"digest" | b"public" | b"private" | b"protected"
+        | b"internal" | b"external" | b"static" | b"nothing" | b"anything" | b"something"
+        | b"whatever" | b"ignored" | b"unused" | b"unset" | b"inherit" | b"manual" | b"blocked"
+        | b"locked" | b"accepted" | b"rejected" | b"denied" | b"allowed" | b"failed"
+        | b"success" | b"pending" | b"bcrypt" | b"scrypt" | b"argon" | b"sha" | b"validator"
+        | b"confirm" | b"confirmation" | b"repeat" | b"reset" | b"current" | b"account"
+        | b"database" | b"postgres" | b"mongodb" | b"localhost" | b"keyring" | b"keychain"
+        | b"vault" | b"environment" | b"config" | b"settings" | b"managed" => true,
+        _ => NAMES.iter().any(|name| contains(word, name)),
+    }
+}
 
 /// Words that occur in names of values and in examples.
 const NAMES: &[&str] = &[
@@ -336,8 +242,8 @@ fn is_key(holds: Holds, value: &[u8], written: Written) -> bool {
     let is_hex = value.iter().all(u8::is_ascii_hexdigit);
     if is_hex && value.len() >= 32 {
         // A digest, unless the name denotes a token.
-        let is_qualified = false;
-        return holds != Holds::Token { is_qualified } && distinct(value) >= 6;
+        return !matches!(holds, Holds::Token { is_qualified } if !is_qualified)
+            && distinct(value) >= 6;
     }
     let is_quoted = matches!(written, Written::Quoted | Written::Listed);
     let least = if is_quoted { 10 } else { 12 };
