@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, Input, Span, packed};
 
+use super::bytes::run;
 use super::rules::{Context, RUNS, TOKENS, Token, WORDS};
 
 /// Minimum length of a run that holds a token with its prefix.
@@ -19,14 +20,17 @@ pub(super) enum Rule {
     Context(&'static Context),
 }
 
+/// Receives a rule and the start and end of its anchor; returns false to stop.
+type Ask<'a> = dyn FnMut(&Rule, usize, usize) -> bool + 'a;
+
 /// Calls `ask` for every anchor in a text with its rule, start and end, until `ask` returns false.
 /// Anchors in runs come first.
-pub(super) fn all(text: &[u8], ask: &mut dyn FnMut(&Rule, usize, usize) -> bool) {
+pub(super) fn all(text: &[u8], ask: &mut Ask<'_>) {
     let _ = in_runs(text, ask) && words(text, ask);
 }
 
 /// Like `all`, for anchors in runs only.
-pub(super) fn in_runs(text: &[u8], ask: &mut dyn FnMut(&Rule, usize, usize) -> bool) -> bool {
+pub(super) fn in_runs(text: &[u8], ask: &mut Ask<'_>) -> bool {
     let prefixes = &*PREFIXES;
     runs(text, &mut |start, end| {
         !may_be_random(&text[start..end])
@@ -47,8 +51,7 @@ fn breaks(eight: [u8; 8]) -> u64 {
 /// Calls `ask` for every run that is long enough, until `ask` returns false.
 fn runs(text: &[u8], ask: &mut dyn FnMut(usize, usize) -> bool) -> bool {
     let (blocks, rest) = text.as_chunks::<8>();
-    let ends = rest.iter().take_while(|byte| breaks([**byte; 8]) == 0);
-    let rest = ends.count();
+    let rest = run(rest, 0, rest.len(), |byte| breaks([byte; 8]) == 0);
     // A run that is long enough contains a whole block.
     let (mut block, mut before) = (0, u64::MAX);
     while let Some(bytes) = blocks.get(block) {
@@ -124,13 +127,7 @@ fn place(two: [u8; 2]) -> (usize, u64) {
 }
 
 impl Prefixes {
-    fn all(
-        &self,
-        text: &[u8],
-        start: usize,
-        end: usize,
-        ask: &mut dyn FnMut(&Rule, usize, usize) -> bool,
-    ) -> bool {
+    fn all(&self, text: &[u8], start: usize, end: usize, ask: &mut Ask<'_>) -> bool {
         for (at, two) in text[start..end].windows(2).enumerate() {
             let two = [two[0], two[1]];
             let (word, bit) = place(two);
@@ -141,13 +138,7 @@ impl Prefixes {
         true
     }
 
-    fn at(
-        &self,
-        text: &[u8],
-        two: [u8; 2],
-        at: usize,
-        ask: &mut dyn FnMut(&Rule, usize, usize) -> bool,
-    ) -> bool {
+    fn at(&self, text: &[u8], two: [u8; 2], at: usize, ask: &mut Ask<'_>) -> bool {
         let first = self.anchors.partition_point(|(known, _)| *known < two);
         let same = self.anchors[first..]
             .iter()
@@ -218,7 +209,7 @@ static ALL_WORDS: LazyLock<Words> = LazyLock::new(|| {
     Words { anchors, search }
 });
 
-fn words(text: &[u8], ask: &mut dyn FnMut(&Rule, usize, usize) -> bool) -> bool {
+fn words(text: &[u8], ask: &mut Ask<'_>) -> bool {
     let words = &*ALL_WORDS;
     let mut at = 0;
     while let Some((anchor, start)) = words.next(text, at) {
@@ -233,10 +224,7 @@ fn words(text: &[u8], ask: &mut dyn FnMut(&Rule, usize, usize) -> bool) -> bool 
 impl Words {
     /// The next word at or after `at`.
     fn next(&self, text: &[u8], at: usize) -> Option<(&Anchor, usize)> {
-        let span = Span {
-            start: at,
-            end: text.len(),
-        };
+        let span = Span::from(at..text.len());
         let found = match &self.search {
             Search::Packed(searcher) => searcher.find_in(text, span),
             Search::Automaton(automaton) => automaton.find(Input::new(text).span(span)),

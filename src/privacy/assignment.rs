@@ -3,18 +3,22 @@
 
 use super::Found;
 use super::blocks::putty_key;
+use super::bytes::{
+    contains, ends_in, is_blank, is_digit, is_of_name, is_space, run, run_before, skip,
+};
 use super::commands::{given, piped_password};
 use super::context::{Place, session_cookies};
 use super::elements::{
     element, expansion, form_part, is_expansion, is_name_of_value, value_before,
 };
 use super::extent::{braced_at, value_at};
+use super::json::is_cookies;
 use super::literal::{literal_end, word_end};
 use super::names::{Holds, holds, is_foreign};
 use super::operators::{Operator, default_after, operator_after};
 use super::runs::{Class, Runs};
 use super::text::starts_word;
-use super::values::{Written, secret_in, signed_word};
+use super::values::{Written, secret_at, secret_in, signed_word};
 
 /// Maximum length of a name that is considered.
 pub(super) const NAME_BYTES_MAX: usize = 64;
@@ -53,10 +57,15 @@ fn list(place: &Place<'_>, all: &mut Vec<Found>) {
         let Some(value) = value_at(text, place.runs, Operator::of_quoted(at + 1)) else {
             return;
         };
-        let secret = secret_in(holds, &text[value.start..value.end], Written::Listed);
-        all.extend(secret.map(|(from, to)| found(holds, value.start + from, value.start + to)));
+        all.extend(secret_at(
+            holds,
+            text,
+            value.start,
+            value.end,
+            Written::Listed,
+        ));
         let end = quote_at(text, value.end).map_or(value.end, |(end, _)| end);
-        at = skip(text, end, |byte| byte.is_ascii_whitespace());
+        at = skip(text, end, is_space);
     }
 }
 
@@ -83,10 +92,9 @@ fn assignment(place: &Place<'_>) -> Option<Found> {
             || text[..name.0].ends_with(b"<key>");
         // In raw JSON, the words of a `.netrc` may be separated by escapes.
         let before = &text[name.0.saturating_sub(RAW_BYTES)..name.0];
-        let is_netrc = text[name.0..name.1].ends_with(b"password")
-            && memchr::memmem::find(before, b"machine").is_some();
+        let is_netrc = text[name.0..name.1].ends_with(b"password") && contains(before, b"machine");
         if may_be || is_netrc {
-            return Some(found(Holds::Secret, name.0, name.1));
+            return Some(Found::new(Holds::Secret.name(), name.0, name.1));
         }
     }
     let beside = element(place, name)
@@ -115,7 +123,7 @@ fn assignment(place: &Place<'_>) -> Option<Found> {
             .or_else(|| may_be(word_end(text, &value), Written::Literal))
             .or_else(|| may_be(value.end, Written::Bare))
             .or_else(signed)?;
-        return Some(found(holds, name.0, name.1));
+        return Some(Found::new(holds.name(), name.0, name.1));
     }
     let is_foreign = is_foreign(&text[name.0..name.1]) || is_french(text, name);
     let is_listed = operator.needs_quote || value.is_fallback || is_foreign;
@@ -138,15 +146,14 @@ fn assignment(place: &Place<'_>) -> Option<Found> {
         return None;
     }
     let end = value.lines_end.unwrap_or(value.start + end);
-    Some(found(holds, value.start + start, end))
+    Some(Found::new(holds.name(), value.start + start, end))
 }
 
 /// Whether the name at `at` is part of a resource name: `arn:aws:secretsmanager:…:secret:…`.
 fn is_in_resource(text: &[u8], at: usize) -> bool {
     const BEFORE_BYTES_MAX: usize = 128;
-    let before = text[at.saturating_sub(BEFORE_BYTES_MAX)..at].iter().rev();
-    let path = before.take_while(|byte| is_of_name(**byte) || matches!(**byte, b':' | b'/'));
-    let start = at - path.count();
+    let is_of_path = |byte| is_of_name(byte) || matches!(byte, b':' | b'/');
+    let start = at - run_before(text, at, BEFORE_BYTES_MAX, is_of_path);
     text[..at].ends_with(b":") && text[start..at].starts_with(b"arn:")
 }
 
@@ -154,7 +161,7 @@ fn is_in_resource(text: &[u8], at: usize) -> bool {
 fn command(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
     const BEFORE_BYTES_MAX: usize = 256;
     let text = place.text;
-    let blanks = skip(text, name.1, |byte| byte.is_ascii_whitespace());
+    let blanks = skip(text, name.1, is_space);
     let value = match &text[name.0..name.1] {
         b"sshpass" => {
             let flag = text[blanks..].strip_prefix(b"-p")?;
@@ -188,16 +195,12 @@ fn goes_on(place: &Place<'_>) -> bool {
         next.is_ascii_uppercase() && !at(place.after + 1).is_ascii_lowercase()
     };
     // `mot de passe`
-    let is_french = next | 0x20 == b'e'
-        && (place.follows(b"de") || {
-            let before = place.at.saturating_sub(1);
-            !at(before).is_ascii_alphanumeric()
-                && Place {
-                    at: before,
-                    ..*place
-                }
-                .follows(b"de")
-        });
+    let before = &place.text[..place.at];
+    let is_apart = before
+        .last()
+        .is_some_and(|byte| !byte.is_ascii_alphanumeric());
+    let before = &before[..before.len() - usize::from(is_apart)];
+    let is_french = next | 0x20 == b'e' && ends_in(before, b"de");
     is_one_word && !is_pass && !is_french
 }
 
@@ -220,7 +223,7 @@ fn may_be_assigned(text: &[u8], name: (usize, usize)) -> bool {
     };
     // A wrapper around a value, or the start of a block, has an escape nearby.
     let near = &text[operator.end..text.len().min(operator.end + NEAR_BYTES)];
-    let at = skip(text, operator.end, |byte| byte.is_ascii_whitespace());
+    let at = skip(text, operator.end, is_space);
     near.contains(&b'\\')
         || quote_at(text, at).is_some()
         || matches!(text.get(at), Some(b'[' | b'{'))
@@ -234,42 +237,24 @@ pub(super) fn member(name: &str, value: &str, written: Written, all: &mut Vec<Fo
     if !is_name || name.len() > NAME_BYTES_MAX {
         return;
     }
-    let (name, value) = (name.as_bytes(), value.as_bytes());
-    if name.eq_ignore_ascii_case(b"cookie") || name.eq_ignore_ascii_case(b"set-cookie") {
+    let value = value.as_bytes();
+    if is_cookies(name) {
         return session_cookies(value, &Runs::new(value), 0, all);
     }
-    let last = name
-        .iter()
-        .rposition(|byte| !is_of_name(*byte))
-        .map_or(0, |at| at + 1);
+    let name = name.as_bytes();
+    let last = name.len() - run_before(name, name.len(), usize::MAX, is_of_name);
     if is_foreign(name) {
-        let secret = secret_in(Holds::Password, value, Written::Listed);
-        all.extend(secret.map(|(start, end)| found(Holds::Password, start, end)));
-    } else if let Some(holds) = holds(&name[last..])
-        && let Some((start, end)) = secret_in(holds, value, written)
-    {
-        all.push(found(holds, start, end));
+        let (holds, written) = (Holds::Password, Written::Listed);
+        all.extend(secret_at(holds, value, 0, value.len(), written));
+    } else if let Some(holds) = holds(&name[last..]) {
+        all.extend(secret_at(holds, value, 0, value.len(), written));
     }
-}
-
-pub(super) fn found(holds: Holds, start: usize, end: usize) -> Found {
-    Found {
-        name: holds.name(),
-        start,
-        end,
-    }
-}
-
-pub(super) fn is_of_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
 /// The range of the name that contains the byte at `at`.
 fn name_around(text: &[u8], at: usize) -> (usize, usize) {
-    let before = text[..at].iter().rev().take(NAME_BYTES_MAX);
-    let mut start = at - before.take_while(|byte| is_of_name(**byte)).count();
-    let rest = text[at..].iter().take(NAME_BYTES_MAX);
-    let end = at + rest.take_while(|byte| is_of_name(**byte)).count();
+    let mut start = at - run_before(text, at, NAME_BYTES_MAX, is_of_name);
+    let end = at + run(text, at, NAME_BYTES_MAX, is_of_name);
     // The letter of an undecoded escape.
     if start < at && start > 0 && text[start - 1] == b'\\' && starts_word(text, start + 1) {
         start += 1;
@@ -293,20 +278,7 @@ fn held(text: &[u8], name: (usize, usize)) -> Option<Holds> {
 
 /// `mot de passe`
 fn is_french(text: &[u8], name: (usize, usize)) -> bool {
-    const WORDS: &[u8] = b"mot de passe";
-    let start = name.1.checked_sub(WORDS.len());
-    start.is_some_and(|start| text[start..name.1].eq_ignore_ascii_case(WORDS))
-}
-
-pub(super) fn skip(text: &[u8], mut at: usize, class: fn(u8) -> bool) -> usize {
-    while text.get(at).is_some_and(|byte| class(*byte)) {
-        at += 1;
-    }
-    at
-}
-
-pub(super) fn is_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t')
+    ends_in(&text[..name.1], b"mot de passe")
 }
 
 fn is_quote(byte: u8) -> bool {
@@ -323,7 +295,7 @@ pub(super) fn quote_at(text: &[u8], at: usize) -> Option<(usize, (u8, usize))> {
 /// The start of a line's text after the line number of a listing: `    12→`.
 pub(super) fn after_gutter(text: &[u8], line: usize) -> usize {
     let number = skip(text, line, is_blank);
-    let end = skip(text, number, |byte| byte.is_ascii_digit());
+    let end = skip(text, number, is_digit);
     let rest = text.get(end..).unwrap_or_default();
     let marks = [&b"\xE2\x86\x92"[..], b"\t", b":", b" |", b" \xE2\x94\x82"];
     let mark = marks

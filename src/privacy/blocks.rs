@@ -3,6 +3,7 @@
 //! `    12→`, `> ` or `k.pem:3:`.
 
 use super::Found;
+use super::bytes::{contains, is_blank, is_digit, run, run_before, skip};
 use super::context::{Place, from_base64};
 use super::runs::Class;
 use super::text::{distinct, is_random, starts_word};
@@ -28,15 +29,13 @@ pub(super) fn private_key(place: &Place<'_>) -> Option<Found> {
         let found = memchr::memmem::rfind(label, word)?;
         let is_label = |byte: &u8| byte.is_ascii_uppercase() || matches!(byte, b' ' | b'0'..=b'9');
         let is_one = label[found + word.len()..].iter().all(is_label);
-        let dashes = label[..found].iter().rev();
-        let dashes = dashes
-            .take_while(|byte| matches!(byte, b'-' | b' '))
-            .count();
+        let dashes = run_before(label, found, LABEL_BYTES, |byte| {
+            matches!(byte, b'-' | b' ')
+        });
         (is_one && dashes >= 4).then_some(at - (label.len() - found) - dashes)
     };
-    let is_of_label = |byte: &&u8| matches!(**byte, b'-' | b' ') || byte.is_ascii_uppercase();
-    let rest = text[after..].iter().take(LABEL_BYTES);
-    let line_end = after + rest.take_while(is_of_label).count();
+    let is_of_label = |byte: u8| matches!(byte, b'-' | b' ') || byte.is_ascii_uppercase();
+    let line_end = after + run(text, after, LABEL_BYTES, is_of_label);
     if let Some(start) = begins(b"BEGIN") {
         if place.is_raw {
             return Some(found(start, after));
@@ -76,9 +75,8 @@ pub(super) fn encoded_key(place: &Place<'_>) -> Option<Found> {
     let mut end = runs.end(Class::Base64, at);
     let width = end - at;
     let head = from_base64(&text[at..at + width.min(HEAD_BYTES) / 4 * 4])?;
-    let is_key = head.starts_with(b"-----BEGIN ")
-        && memchr::memmem::find(&head, b"PRIVATE").is_some()
-        && width >= BLOCK_BYTES_MIN;
+    let is_key =
+        head.starts_with(b"-----BEGIN ") && contains(&head, b"PRIVATE") && width >= BLOCK_BYTES_MIN;
     if !is_key {
         return None;
     }
@@ -93,8 +91,7 @@ pub(super) fn encoded_key(place: &Place<'_>) -> Option<Found> {
         let (line_end, _) = line_after(near(next), next);
         let start = next + skipped(&text[next..line_end], &known);
         let line = &text[start..line_end];
-        let len = line.iter().take_while(|byte| Class::Base64.has(**byte));
-        let len = len.count();
+        let len = run(line, 0, usize::MAX, |byte| Class::Base64.has(byte));
         let rest = line[len..].trim_ascii();
         let ends = rest.is_empty() || matches!(rest[0], b'"' | b'\'' | b'`');
         // Another key is found by its own beginning.
@@ -110,11 +107,7 @@ pub(super) fn encoded_key(place: &Place<'_>) -> Option<Found> {
 }
 
 fn found(start: usize, end: usize) -> Found {
-    Found {
-        name: PRIVATE_KEY,
-        start,
-        end,
-    }
+    Found::new(PRIVATE_KEY, start, end)
 }
 
 fn in_block(byte: u8) -> bool {
@@ -123,42 +116,21 @@ fn in_block(byte: u8) -> bool {
 
 /// Headers such as `Proc-Type: 4,ENCRYPTED` use bytes that a key does not, and lists use quotes.
 fn is_part(byte: u8) -> bool {
-    in_block(byte)
-        || matches!(
-            byte,
-            b' ' | b'\t'
-                | b':'
-                | b','
-                | b'-'
-                | b'.'
-                | b'"'
-                | b'\''
-                | b'('
-                | b')'
-                | b'@'
-                | b'<'
-                | b'>'
-        )
+    in_block(byte) || b" \t:,-.\"'()@<>".contains(&byte)
 }
 
 /// The end of the line that contains `at` and the start of the next line. An escaped line break
 /// counts.
 fn line_after(text: &[u8], at: usize) -> (usize, usize) {
-    let breaks = |at: usize| match text[at] {
-        b'\n' => Some(1),
-        // `\n`, or `\\n` in text that was escaped twice.
-        b'\\' => match text.get(at + 1) {
-            Some(b'n') => Some(2),
-            _ => None,
-        },
-        _ => None,
-    };
     let mut from = at;
     while let Some(len) = memchr::memchr2(b'\n', b'\\', text.get(from..).unwrap_or_default()) {
-        if let Some(width) = breaks(from + len) {
-            return (from + len, from + len + width);
+        let end = from + len;
+        match text[end..] {
+            [b'\n', ..] => return (end, end + 1),
+            // `\n`, or `\\n` in text that was escaped twice.
+            [b'\\', b'n', ..] => return (end, end + 2),
+            _ => from = end + 1,
         }
-        from += len + 1;
     }
     (text.len(), text.len())
 }
@@ -181,11 +153,7 @@ fn signs(gutter: &[u8]) -> Vec<u8> {
 }
 
 fn is_number(byte: u8) -> bool {
-    byte.is_ascii_digit() || is_blank(byte)
-}
-
-fn is_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t')
+    is_digit(byte) || is_blank(byte)
 }
 
 /// `grep` writes `:` on matching lines and `-` on context lines.
@@ -195,10 +163,7 @@ fn same(sign: u8) -> u8 {
 
 /// Length of the listing prefix of a line, if its other characters equal `signs`.
 fn gutter(line: &[u8], signs: &[u8]) -> Option<usize> {
-    let run = |at: usize, class: fn(u8) -> bool| {
-        let rest = line[at..].iter().take(GUTTER_BYTES_MAX);
-        rest.take_while(|byte| class(**byte)).count()
-    };
+    let run = |at: usize, class: fn(u8) -> bool| run(line, at, GUTTER_BYTES_MAX, class);
     let mut at = 0;
     for sign in signs {
         at += run(at, is_number);
@@ -212,7 +177,7 @@ fn gutter(line: &[u8], signs: &[u8]) -> Option<usize> {
         return Some(at + blanks);
     }
     // A line number alone: a blank separates it from the key.
-    let number = blanks + run(blanks, |byte| byte.is_ascii_digit());
+    let number = blanks + run(blanks, is_digit);
     let after = run(number, is_blank);
     Some(if after > 0 { number + after } else { blanks })
 }
@@ -270,7 +235,7 @@ fn block_end(text: &[u8], label: usize, start: usize) -> usize {
         let (line_end, next) = line_after(text, at);
         let line_at = at + gutter;
         let line = unframed(&text[line_at..line_end]);
-        let parts = line.iter().take_while(|byte| is_part(**byte)).count();
+        let parts = run(line, 0, usize::MAX, is_part);
         if let Some(end) = memchr::memmem::find(&line[..parts], b"-----END") {
             return line_at + end;
         }
@@ -306,7 +271,7 @@ fn parts_words(byte: u8) -> bool {
 fn key_words(line: &[u8], mut is_within: bool, is_last: bool) -> usize {
     let (mut end, mut at) = (0, 0);
     for word in line.split(|byte| parts_words(*byte)) {
-        let key = word.iter().take_while(|byte| in_block(**byte)).count();
+        let key = run(word, 0, usize::MAX, in_block);
         let next = line.get(at + key);
         let ends = matches!(next, Some(b'"' | b'\'' | b'`')) || next.is_none() && is_last;
         let is_long = key >= BLOCK_BYTES_MIN;
@@ -324,22 +289,19 @@ fn key_words(line: &[u8], mut is_within: bool, is_last: bool) -> usize {
 
 /// The end of the line `-----END … -----`, if it is at `at`.
 fn end_line(text: &[u8], at: usize) -> usize {
-    let rest = &text[at..];
-    if !rest.starts_with(b"-----END") {
+    const END: &[u8] = b"-----END";
+    if !text[at..].starts_with(END) {
         return at;
     }
-    let label = rest[8..].iter();
-    let label = label.take_while(|b| b.is_ascii_uppercase() || matches!(b, b' ' | b'0'..=b'9'));
-    let end = 8 + label.count();
-    let dashes = rest[end..].iter().take(5).take_while(|byte| **byte == b'-');
-    at + end + dashes.count()
+    let is_of_label = |byte: u8| byte.is_ascii_uppercase() || is_digit(byte) || byte == b' ';
+    let end = skip(text, at + END.len(), is_of_label);
+    end + run(text, end, 5, |byte| byte == b'-')
 }
 
 /// The start of the text of a block that ends with the label at `end` and whose own label is cut
 /// off.
 fn block_start(text: &[u8], end: usize) -> usize {
-    let before = text[..end].iter().rev();
-    let mut start = end - before.take_while(|byte| in_block(**byte)).count();
+    let mut start = end - run_before(text, end, usize::MAX, in_block);
     let Some(label_line) = line_start(text, end, GUTTER_BYTES_MAX) else {
         return start;
     };
@@ -381,8 +343,7 @@ pub(super) fn putty_key(place: &Place<'_>) -> Option<Found> {
     let label = after + memchr::memmem::find(file, PUTTY)?;
     let after = label + PUTTY.len();
     let near = |at: usize| &text[..text.len().min(at + LINE_BYTES_MAX)];
-    let digits = text[after..].iter().take(4);
-    let digits = digits.take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = run(text, after, 4, is_digit);
     let count = std::str::from_utf8(&text[after..after + digits]).ok()?;
     let count: usize = count.parse().ok()?;
     let before = line_start(text, label, GUTTER_BYTES_MAX).unwrap_or(label);
@@ -421,7 +382,7 @@ impl Lines {
     /// The state of the next string. `Within`: that string is a line of the key.
     pub(super) fn next(self, line: &str) -> Lines {
         let line = line.trim().as_bytes();
-        let has = |word: &str| memchr::memmem::find(line, word.as_bytes()).is_some();
+        let has = |word: &str| contains(line, word);
         if has("-----END") {
             return Lines::None;
         }

@@ -1,5 +1,7 @@
 //! Line breaks inside a key or a token, made by a terminal, a mail program or a person.
 
+use super::bytes::{is_mixed, is_of_name, run, run_before, skip, trim_end};
+
 /// Whether a text contains such a line break.
 pub(super) fn has_any(text: &[u8]) -> bool {
     memchr::memchr2_iter(b'\n', b'\r', text).any(|at| {
@@ -28,22 +30,18 @@ pub(super) fn break_at(text: &[u8], at: usize) -> Option<usize> {
 /// break.
 pub(super) fn has_break(json: &[u8]) -> bool {
     memchr::memchr_iter(b'\\', json).any(|at| {
-        let breaks = |byte: Option<&u8>| matches!(byte, Some(b'n' | b'r'));
-        if !breaks(json.get(at + 1)) {
+        if !matches!(json.get(at + 1), Some(b'n' | b'r')) {
             return false;
         }
-        let is_other = |byte: &u8| !matches!(byte, b'\\' | b'=');
-        let start = json[..at].iter().rposition(is_other);
-        let start = start.map_or(0, |last| last + 1);
-        let more = json[at + 2..].iter().take_while(|byte| **byte == b'\\');
-        let next = at + 2 + more.count();
+        let start = trim_end(&json[..at], |byte| matches!(byte, b'\\' | b'=')).len();
+        let next = skip(json, at + 2, |byte| byte == b'\\');
         let is_pair = next > at + 2 && json.get(next) == Some(&b'n');
         let end = if is_pair { next + 1 } else { at + 2 };
         let is_return = json[at + 1] == b'r' && !is_pair;
         // A backslash before the line break is escaped too.
         let has_backslash = at - start >= 2;
-        let blanks = json[end..].iter().take_while(|byte| **byte == b' ');
-        let end = end + if has_backslash { blanks.count() } else { 0 };
+        let blanks = if has_backslash { usize::MAX } else { 0 };
+        let end = end + run(json, end, blanks, |byte| byte == b' ');
         let halves = Halves::around(json, start, end);
         halves.is_some_and(|it| is_return || has_backslash || it.may_be_token())
     })
@@ -61,13 +59,9 @@ impl<'a> Halves<'a> {
     /// Returns `None` if either half is empty.
     pub(super) fn around(text: &'a [u8], start: usize, end: usize) -> Option<Halves<'a>> {
         const BYTES_MAX: usize = 256;
-        let is_of_token = |byte: &u8| {
-            byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'+' | b'/')
-        };
-        let before = text[..start].iter().rev().take(BYTES_MAX);
-        let before = before.take_while(|byte| is_of_token(byte)).count();
-        let after = text[end..].iter().take(BYTES_MAX);
-        let after = after.take_while(|byte| is_of_token(byte)).count();
+        let is_of_token = |byte| is_of_name(byte) || matches!(byte, b'.' | b'+' | b'/');
+        let before = run_before(text, start, BYTES_MAX, is_of_token);
+        let after = run(text, end, BYTES_MAX, is_of_token);
         let is_name = match text.get(end + after..).unwrap_or_default() {
             [b':', ..] => true,
             [b'=', next, ..] => !next.is_ascii_whitespace() && *next != b'=',
@@ -106,10 +100,4 @@ impl<'a> Halves<'a> {
         WIDTHS.contains(&width)
             || width >= WIDTH_MIN && self.after.len() >= REST_MIN && is_mixed(self.after)
     }
-}
-
-/// Whether a text has digits, or capital letters among others. Few words do.
-pub(super) fn is_mixed(text: &[u8]) -> bool {
-    let has = |class: fn(&u8) -> bool| text.iter().any(class);
-    has(u8::is_ascii_digit) || has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase)
 }

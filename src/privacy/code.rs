@@ -1,7 +1,7 @@
 //! Values that are code rather than text: variables, templates, calls, types, paths and references.
 
-use super::assignment::is_of_name;
-use super::names::{Holds, is_of_word, words};
+use super::bytes::{contains, is_digit, is_of_name, is_word, run, trim_end};
+use super::names::{Holds, words};
 use super::scan::placeholder_len;
 use super::text::is_base64_at_random;
 use super::values::Written;
@@ -25,9 +25,7 @@ pub(super) fn is_code(value: &[u8], written: Written) -> bool {
         b"->",
         b"::",
     ];
-    let has_mark = MARKS
-        .iter()
-        .any(|mark| memchr::memmem::find(value, mark).is_some());
+    let has_mark = MARKS.iter().any(|mark| contains(value, mark));
     let has_placeholder = memchr::memmem::find_iter(value, super::PLACEHOLDER)
         .any(|at| placeholder_len(&value[at..]).is_some());
     let is_path = value.starts_with(b"/")
@@ -57,14 +55,9 @@ pub(super) fn is_code(value: &[u8], written: Written) -> bool {
 
 /// Whether a value begins with a bracket. In quotes, the bracket must also be closed.
 fn opens_bracket(value: &[u8], is_text: bool) -> bool {
-    let close = match value.first() {
-        Some(b'<') => b'>',
-        Some(b'{') => b'}',
-        Some(b'[') => b']',
-        Some(b'(') => b')',
-        _ => return false,
-    };
-    !is_text || value.contains(&close)
+    let pair = [b"<>", b"{}", b"[]", b"()"].into_iter();
+    let mut pair = pair.filter(|[open, _]| value.first() == Some(open));
+    pair.any(|[_, close]| !is_text || value.contains(close))
 }
 
 /// Unquoted code: a name, a number with a type suffix, names joined by `&`, or the next name of a
@@ -86,7 +79,7 @@ fn is_expression(value: &[u8]) -> bool {
 /// and shorter words.
 fn is_plain(name: &[u8]) -> bool {
     const SHORT_BYTES: usize = 3;
-    let is_of_name = name.iter().all(|byte| is_of_word(*byte) || *byte == b'_');
+    let is_of_name = name.iter().all(|byte| is_word(*byte));
     let words = words(name);
     let is_number = |word: &&String| word.as_bytes()[0].is_ascii_digit();
     let numbers = words.iter().filter(is_number).count();
@@ -101,12 +94,11 @@ pub(super) fn is_variable(value: &[u8], is_text: bool) -> bool {
     let Some(rest) = value.strip_prefix(b"$") else {
         return false;
     };
-    let run = |class: fn(u8) -> bool| rest.iter().take_while(|byte| class(**byte)).count();
-    let id = &rest[..run(is_of_name)];
+    let id = &rest[..run(rest, 0, usize::MAX, is_of_name)];
     if rest.get(id.len()) == Some(&b'$') && is_hash_id(id) {
         return true;
     }
-    let (name, rest) = rest.split_at(run(|byte| is_of_word(byte) || byte == b'_'));
+    let (name, rest) = rest.split_at(run(rest, 0, usize::MAX, is_word));
     let ends = match rest.first() {
         Some(b'!' | b'@' | b'#' | b'%' | b'^' | b'&' | b'*' | b'=' | b'+') => false,
         Some(b'$') if is_text => is_variable(rest, true),
@@ -129,25 +121,17 @@ fn is_reference(value: &[u8], written: Written) -> bool {
     let [b'*' | b'&', rest @ ..] = value else {
         return false;
     };
-    let name = rest
-        .iter()
-        .take_while(|byte| is_of_word(**byte) || **byte == b'_');
-    let name = &rest[..name.count()];
+    let name = &rest[..run(rest, 0, usize::MAX, is_word)];
     is_plain(name) && (written == Written::Bare || name.len() == rest.len())
 }
 
 /// `get(1)`, `a.b[2]`: a name and its arguments.
 fn is_call(value: &[u8]) -> bool {
-    let len = value
-        .iter()
-        .take_while(|byte| is_of_word(**byte) || matches!(byte, b'_' | b'.'))
-        .count();
+    let len = run(value, 0, usize::MAX, |byte| is_word(byte) || byte == b'.');
+    let last = value.trim_ascii_end().last();
     len > 0
         && matches!(value.get(len), Some(b'(' | b'['))
-        && matches!(
-            value.trim_ascii_end().last(),
-            Some(b')' | b']' | b';' | b'(')
-        )
+        && matches!(last, Some(b')' | b']' | b';' | b'('))
 }
 
 /// `config.auth.token2`: names joined by dots.
@@ -155,7 +139,7 @@ pub(super) fn is_path_of_code(value: &[u8]) -> bool {
     let is_name = |part: &[u8]| {
         part.first()
             .is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
-            && part.iter().all(|byte| is_of_word(*byte) || *byte == b'_')
+            && part.iter().all(|byte| is_word(*byte))
     };
     value.contains(&b'.')
         && value.split(|byte| *byte == b'.').all(is_name)
@@ -164,13 +148,9 @@ pub(super) fn is_path_of_code(value: &[u8]) -> bool {
 
 /// `user_password_2`, `userPassword2`, `API_KEY_2`: an identifier.
 pub(super) fn is_identifier(value: &[u8]) -> bool {
-    let letters = value.trim_ascii_end();
-    let digits = letters
-        .iter()
-        .rev()
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
-    let letters = &letters[..letters.len() - digits];
+    let value = value.trim_ascii_end();
+    let letters = trim_end(value, is_digit);
+    let digits = value.len() - letters.len();
     let is_plain = letters
         .iter()
         .all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-'));
@@ -183,10 +163,8 @@ fn is_numbered_type(value: &[u8]) -> bool {
     const TYPES: [&[u8]; 8] = [
         b"int", b"uint", b"float", b"byte", b"bytes", b"char", b"varchar", b"fixed",
     ];
-    let digits = value.iter().rev().take_while(|byte| byte.is_ascii_digit());
-    let digits = digits.count();
-    (1..=3).contains(&digits)
-        && TYPES.contains(&&value[..value.len() - digits].to_ascii_lowercase()[..])
+    let name = trim_end(value, is_digit);
+    (1..=3).contains(&(value.len() - name.len())) && TYPES.contains(&&name.to_ascii_lowercase()[..])
 }
 
 /// `Uint8Array`, `ed25519.Ed25519PrivateKey`: a declared type. Its last word identifies it.
@@ -200,9 +178,7 @@ pub(super) fn is_type(holds: Holds, value: &[u8]) -> bool {
     let is_number = |word: &&String| word.as_bytes()[0].is_ascii_digit();
     let last = words.iter().rev().find(|word| !is_number(word));
     name.first().is_some_and(u8::is_ascii_uppercase)
-        && value
-            .iter()
-            .all(|byte| is_of_word(*byte) || matches!(byte, b'_' | b'.'))
+        && value.iter().all(|byte| is_word(*byte) || *byte == b'.')
         && last.is_some_and(|last| {
             TYPES.contains(&last.as_str())
                 || holds != Holds::Password && KEYS.contains(&last.as_str())

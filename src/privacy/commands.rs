@@ -1,71 +1,62 @@
 //! Passwords in commands and statements: `mysql -p…`, `curl -u user:…`, `IDENTIFIED BY '…'`.
 
 use super::Found;
-use super::assignment::{is_blank, quote_at, skip};
+use super::assignment::quote_at;
+use super::bytes::{
+    contains, ends_url, is_blank, is_of_name, is_space, run, run_before, skip, trim_end,
+};
 use super::context::Place;
 use super::extent::unquoted_end;
 use super::names::Holds;
 use super::text::starts_word;
-use super::values::{VALUE_BYTES_MAX, Written, secret_in, stands_for_password};
+use super::values::{VALUE_BYTES_MAX, Written, secret_at, stands_for_password};
 
 /// Maximum distance between a command and its option.
 const COMMAND_BYTES_MAX: usize = 1024;
 
 fn password(start: usize, end: usize) -> Found {
-    Found {
-        name: Holds::Password.name(),
-        start,
-        end,
-    }
+    Found::new(Holds::Password.name(), start, end)
 }
 
-/// Commands whose `-p` is directly followed by the password.
-const SQL: &[&str] = &[
-    "mysql",
-    "mysqldump",
-    "mysqladmin",
-    "mysqlimport",
-    "mysqlcheck",
-    "mysqlshow",
-    "mysqlsh",
-    "mariadb",
-    "mariadb-dump",
-    "mariadb-admin",
-    "7z",
-    "7za",
-];
-/// Commands whose `login -p` takes the password as the next argument.
-const REGISTRIES: &[&str] = &[
-    "docker", "podman", "nerdctl", "helm", "oc", "az", "buildah", "skopeo", "crane",
-];
-/// Commands whose `-p` takes the password as the next argument.
-const OTHERS: &[&str] = &[
-    "mongo",
-    "mongosh",
-    "mongodump",
-    "mongorestore",
-    "mongoimport",
-    "mongoexport",
-    "cypher-shell",
-];
-/// Commands whose `-P` takes the password.
-const UPPER: &[&str] = &[
-    "sqlcmd",
-    "bcp",
-    "zip",
-    "unzip",
-    "ipmitool",
-    "mosquitto_pub",
-    "mosquitto_sub",
-];
-/// Commands whose `-w` takes the password as the next argument.
-const LDAP: &[&str] = &[
-    "ldapsearch",
-    "ldapadd",
-    "ldapmodify",
-    "ldapdelete",
-    "ldapwhoami",
-];
+/// A known command, by the option that takes its password.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Command {
+    /// `-p`, directly followed by the password.
+    Sql,
+    /// `-p`, with the password as the next argument.
+    Shell,
+    /// `login -p`, with the password as the next argument.
+    Registry,
+    Login,
+    /// `-P`.
+    Upper,
+    /// `-a`, with the password as the next argument.
+    Redis,
+    /// `-w`, with the password as the next argument.
+    Ldap,
+    /// `-S`, with the password from a pipe.
+    Sudo,
+}
+
+fn command(word: &[u8]) -> Option<Command> {
+    Some(match word {
+        b"mysql" | b"mysqldump" | b"mysqladmin" | b"mysqlimport" | b"mysqlcheck" | b"mysqlshow"
+        | b"mysqlsh" | b"mariadb" | b"mariadb-dump" | b"mariadb-admin" | b"7z" | b"7za" => {
+            Command::Sql
+        }
+        b"mongo" | b"mongosh" | b"mongodump" | b"mongorestore" | b"mongoimport"
+        | b"mongoexport" | b"cypher-shell" => Command::Shell,
+        b"docker" | b"podman" | b"nerdctl" | b"helm" | b"oc" | b"az" | b"buildah" | b"skopeo"
+        | b"crane" => Command::Registry,
+        b"login" => Command::Login,
+        b"sqlcmd" | b"bcp" | b"zip" | b"unzip" | b"ipmitool" | b"mosquitto_pub"
+        | b"mosquitto_sub" => Command::Upper,
+        b"redis-cli" | b"valkey-cli" | b"keydb-cli" => Command::Redis,
+        b"ldapsearch" | b"ldapadd" | b"ldapmodify" | b"ldapdelete" | b"ldapwhoami" => Command::Ldap,
+        b"sudo" => Command::Sudo,
+        _ => return None,
+    })
+}
 
 /// The password after a one-letter option of a known command.
 pub(super) fn option_password(place: &Place<'_>) -> Option<Found> {
@@ -80,29 +71,27 @@ pub(super) fn option_password(place: &Place<'_>) -> Option<Found> {
     // Lines joined by a backslash are one command.
     let is_joined = before[..begins].ends_with(b"\\\n");
     let begins = if is_joined { 0 } else { begins };
-    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    let has = |known: &[&str]| {
-        let mut words = before[begins..].split(|byte| !is_word(byte));
+    let has = |known: Command| {
+        let mut words = before[begins..].split(|byte| !is_of_name(*byte));
         let mut at = begins;
         words.any(|word| {
             let is_escaped = at > 0 && before[at - 1] == b'\\';
             at += word.len() + 1;
-            let is = |word: &[u8]| known.iter().any(|name| word == name.as_bytes());
+            let is = |word: &[u8]| command(word) == Some(known);
             // The letter of an escape is not part of the following word.
             is(word) || is_escaped && word.get(1..).is_some_and(is)
         })
     };
     let is_apart = text.get(after).is_some_and(|byte| is_blank(*byte));
-    // `sudo -S` reads the password from a pipe.
     if text[after - 1] == b'S' {
-        return has(&["sudo"]).then(|| piped_password(place, at, false))?;
+        return has(Command::Sudo).then(|| piped_password(place, at, false))?;
     }
     let takes = match (text[after - 1], is_apart) {
-        (b'p', false) => has(SQL),
-        (b'p', true) => has(OTHERS) || has(REGISTRIES) && has(&["login"]),
-        (b'a', true) => has(&["redis-cli", "valkey-cli", "keydb-cli"]),
-        (b'P', _) => has(UPPER),
-        (b'w', true) => has(LDAP),
+        (b'p', false) => has(Command::Sql),
+        (b'p', true) => has(Command::Shell) || has(Command::Registry) && has(Command::Login),
+        (b'a', true) => has(Command::Redis),
+        (b'P', _) => has(Command::Upper),
+        (b'w', true) => has(Command::Ldap),
         _ => false,
     };
     if !takes {
@@ -119,19 +108,16 @@ pub(super) fn given(place: &Place<'_>, at: usize, without: Written) -> Option<Fo
     let quoted = quote_at(place.text, at);
     let (start, end) = match quoted {
         Some((start, (quote, _))) => {
-            let rest = place.text[start..].iter().take(VALUE_BYTES_MAX);
-            let len = rest
-                .take_while(|byte| **byte != quote && **byte != b'\n')
-                .count();
+            let is_inside = |byte| byte != quote && byte != b'\n';
+            let len = run(place.text, start, VALUE_BYTES_MAX, is_inside);
             (start, start + len)
         }
         None => (at, unquoted_end(place.text, place.runs, at)),
     };
     let value = place.text.get(start..end)?;
-    let value = value.strip_suffix(b"\\").unwrap_or(value);
+    let end = end - usize::from(value.ends_with(b"\\"));
     let written = quoted.map_or(without, |_| Written::Quoted);
-    let (from, to) = secret_in(Holds::Password, value, written)?;
-    Some(password(start + from, start + to))
+    secret_at(Holds::Password, place.text, start, end, written)
 }
 
 /// The password after a database user's `IDENTIFIED BY` or `IDENTIFIED WITH … BY`.
@@ -164,51 +150,36 @@ pub(super) fn driver_password(place: &Place<'_>) -> Option<Found> {
     const USERINFO_BYTES_MAX: usize = 256;
     let from = place.at.saturating_sub(USERINFO_BYTES_MAX);
     let before = &place.text[from..place.at];
-    let stops = |byte: &u8| {
-        byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'`' | b'\\' | b'<' | b'>')
-    };
-    let start = before.iter().rposition(stops).map_or(0, |stop| stop + 1);
+    let start = trim_end(before, |byte| !ends_url(byte)).len();
     let colon = start + memchr::memchr(b':', &before[start..])?;
     let secret = &before[colon + 1..];
     let is_secret = colon > start && !stands_for_password(secret);
-    is_secret.then(|| Found {
-        name: "url_password",
-        start: from + colon + 1,
-        end: place.at,
-    })
+    is_secret.then(|| Found::new("url_password", from + colon + 1, place.at))
 }
 
 /// The password of `jdbc:oracle:thin:user/password@//host:port/name`.
 pub(super) fn oracle_password(place: &Place<'_>) -> Option<Found> {
     const USERINFO_BYTES_MAX: usize = 256;
-    let stops = |byte: &u8| {
-        byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'`' | b'\\' | b'<' | b'>')
-    };
-    let rest = place.text[place.after..].iter().take(USERINFO_BYTES_MAX);
-    let len = rest.take_while(|byte| !stops(byte)).count();
-    let rest = &place.text[place.after..place.after + len];
+    let rest = &place.text[place.after..];
+    let rest = &rest[..run(rest, 0, USERINFO_BYTES_MAX, |byte| !ends_url(byte))];
     let user = &rest[..memchr::memrchr(b'@', rest)?];
     let slash = memchr::memchr(b'/', user)?;
     let is_secret = place.follows(b"oracle") && !stands_for_password(&user[slash + 1..]);
-    is_secret.then(|| Found {
-        name: "url_password",
-        start: place.after + slash + 1,
-        end: place.after + user.len(),
-    })
+    let (start, end) = (place.after + slash + 1, place.after + user.len());
+    is_secret.then(|| Found::new("url_password", start, end))
 }
 
 /// The text that `echo … |` pipes into the command that contains the word at `at`: a password, or a
 /// user name and a password.
 pub(super) fn piped_password(place: &Place<'_>, at: usize, has_user: bool) -> Option<Found> {
+    let text = place.text;
     let from = at.saturating_sub(COMMAND_BYTES_MAX);
-    let before = &place.text[from..at];
+    let before = &text[from..at];
     let pipe = memchr::memrchr(b'|', before)?;
     let given = before[..pipe].trim_ascii_end();
     let stops = |byte: &u8| matches!(byte, b'\n' | b';' | b'&' | b'|' | b'`' | b'(');
     let begins = given.iter().rposition(stops).map_or(0, |stop| stop + 1);
-    let says = [&b"echo "[..], b"printf "]
-        .iter()
-        .any(|word| memchr::memmem::find(&given[begins..], word).is_some());
+    let says = contains(&given[begins..], b"echo ") || contains(&given[begins..], b"printf ");
     // Lines joined by a backslash are one command.
     let is_joined = memchr::memchr_iter(b'\n', &before[pipe..])
         .all(|line| before[..pipe + line].ends_with(b"\\"));
@@ -221,29 +192,19 @@ pub(super) fn piped_password(place: &Place<'_>, at: usize, has_user: bool) -> Op
     let last = *given.last()?;
     let is_quoted = matches!(last, b'"' | b'\'');
     let end = given.len() - usize::from(is_quoted);
-    let parts = |byte: &u8| {
-        if is_quoted {
-            *byte == last
-        } else {
-            byte.is_ascii_whitespace()
-        }
-    };
-    let start = begins + given[begins..end].iter().rposition(parts)? + 1;
-    let user = memchr::memchr(b':', &given[start..end]).filter(|_| has_user);
-    let start = match user {
-        Some(colon) => start + colon + 1,
-        None if has_user => return None,
-        None => start,
-    };
-    let written = if is_quoted {
-        Written::Quoted
+    let (written, part) = if is_quoted {
+        (Written::Quoted, memchr::memrchr(last, &given[begins..end]))
     } else {
-        Written::Literal
+        let blank = given[begins..end].iter().rposition(u8::is_ascii_whitespace);
+        (Written::Literal, blank)
     };
-    let value = &given[start..end];
-    let value = value.strip_suffix(b"\\n").unwrap_or(value);
-    let (first, last) = secret_in(Holds::Password, value, written)?;
-    Some(password(from + start + first, from + start + last))
+    let mut start = begins + part? + 1;
+    if has_user {
+        start += memchr::memchr(b':', &given[start..end])? + 1;
+    }
+    let value = given[start..end].strip_suffix(b"\\n");
+    let end = value.map_or(end, |value| start + value.len());
+    secret_at(Holds::Password, text, from + start, from + end, written)
 }
 
 /// The password of `auth=("user", "password")` and `HTTPBasicAuth("user", "password")`.
@@ -271,20 +232,12 @@ pub(super) fn pgpass_password(place: &Place<'_>) -> Option<Found> {
     const BEFORE_BYTES_MAX: usize = 256;
     const PASSWORD_FIELD: usize = 4;
     let text = place.text;
-    let is_of_field = |byte: &&u8| {
-        byte.is_ascii_alphanumeric() || matches!(**byte, b'.' | b'-' | b'_' | b'*' | b':' | b'/')
-    };
-    let before = text[place.at.saturating_sub(BEFORE_BYTES_MAX)..place.at]
-        .iter()
-        .rev();
-    let mut at = place.at - before.take_while(is_of_field).count();
+    let is_of_field = |byte| is_of_name(byte) || matches!(byte, b'.' | b'*' | b'/');
+    let is_of_line = |byte| is_of_field(byte) || byte == b':';
+    let mut at = place.at - run_before(text, place.at, BEFORE_BYTES_MAX, is_of_line);
     let mut fields = [(0, 0); PASSWORD_FIELD];
     for field in &mut fields {
-        let rest = text[at..].iter().take(BEFORE_BYTES_MAX);
-        let end = at
-            + rest
-                .take_while(|byte| **byte != b':' && is_of_field(byte))
-                .count();
+        let end = at + run(text, at, BEFORE_BYTES_MAX, is_of_field);
         if end == at || text.get(end) != Some(&b':') {
             return None;
         }
@@ -293,14 +246,10 @@ pub(super) fn pgpass_password(place: &Place<'_>) -> Option<Found> {
     }
     let port = &text[fields[1].0..fields[1].1];
     let is_port = port == b"*" || port.len() <= 5 && port.iter().all(u8::is_ascii_digit);
-    let stops = |byte: &u8| {
-        byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'`' | b'\\' | b'<')
-    };
-    let rest = text[at..].iter().take(VALUE_BYTES_MAX);
-    let len = rest.take_while(|byte| !stops(byte)).count();
-    let value = &text[at..at + len];
-    let (from, to) = secret_in(Holds::Password, value, Written::Literal)?;
-    (is_port && !value.contains(&b':')).then(|| password(at + from, at + to))
+    let is_of_value = |byte| !ends_url(byte) || byte == b'>';
+    let end = at + run(text, at, VALUE_BYTES_MAX, is_of_value);
+    let is_whole = is_port && !text[at..end].contains(&b':');
+    secret_at(Holds::Password, text, at, end, Written::Literal).filter(|_| is_whole)
 }
 
 /// The password of `curl -u user:password`.
@@ -326,12 +275,11 @@ pub(super) fn curl_password(place: &Place<'_>) -> Option<Found> {
     let value = options.find_map(|at| user_after(command, at + 2))?;
     let quoted = quote_at(command, value);
     let value = quoted.map_or(value, |(start, _)| start);
-    let stops = |byte: &u8| match quoted {
-        Some((_, (quote, _))) => *byte == quote || *byte == b'\\',
-        None => byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'\\'),
+    let stops = |byte| match quoted {
+        Some((_, (quote, _))) => byte == quote || byte == b'\\',
+        None => is_space(byte) || matches!(byte, b'"' | b'\'' | b'\\'),
     };
-    let len = command[value..].iter().position(stops);
-    let user = &command[value..value + len.unwrap_or(command.len() - value)];
+    let user = &command[value..skip(command, value, |byte| !stops(byte))];
     let colon = memchr::memchr(b':', user)?;
     let secret = &user[colon + 1..];
     let start = place.after - 1 + value + colon + 1;
@@ -348,10 +296,7 @@ fn user_after(command: &[u8], at: usize) -> Option<usize> {
         }
     }
     // Several one-letter options may be combined. Only the last takes a value.
-    let letters = rest
-        .iter()
-        .take_while(|byte| byte.is_ascii_alphabetic())
-        .count();
+    let letters = run(rest, 0, usize::MAX, |byte| byte.is_ascii_alphabetic());
     let last = rest[..letters].last()?;
     if matches!(last, b'u' | b'U') && rest.get(letters).is_some_and(|byte| is_blank(*byte)) {
         return Some(skip(command, at + letters, is_blank));

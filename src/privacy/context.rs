@@ -8,6 +8,9 @@ pub(super) use super::commands::{
 };
 
 use super::Found;
+use super::bytes::{
+    contains, ends_in, ends_url, is_alnum, is_digit, is_of_name, is_token68, run, run_before,
+};
 use super::runs::{Class, Runs};
 use super::text::{is_random, starts_word};
 use super::values::{is_named, stands_for_password};
@@ -30,45 +33,27 @@ impl Place<'_> {
     /// of the calling rule; otherwise the run is scanned again for each anchor. See `short_run` and
     /// `Runs`.
     fn run(&self, from: usize, class: fn(u8) -> bool) -> usize {
-        let rest = self.text.get(from..).unwrap_or_default();
-        rest.iter().take_while(|byte| class(**byte)).count()
+        run(self.text, from, usize::MAX, class)
     }
 
     /// Like `run`, but stops after `most + 1` bytes.
     fn short_run(&self, from: usize, most: usize, class: fn(u8) -> bool) -> usize {
-        let rest = self.text.get(from..).unwrap_or_default();
-        let rest = rest.iter().take(most + 1);
-        rest.take_while(|byte| class(**byte)).count()
+        run(self.text, from, most + 1, class)
     }
 
     /// Number of bytes of a class directly before `until`, at most `most`.
     fn run_before(&self, until: usize, most: usize, class: fn(u8) -> bool) -> usize {
-        let before = self.text[..until].iter().rev().take(most);
-        before.take_while(|byte| class(**byte)).count()
+        run_before(self.text, until, most, class)
     }
 
     /// Whether these letters, in either case, are directly before the anchor.
     pub(super) fn follows(&self, letters: &[u8]) -> bool {
-        let start = self.at.checked_sub(letters.len());
-        start.is_some_and(|start| self.text[start..self.at].eq_ignore_ascii_case(letters))
+        ends_in(&self.text[..self.at], letters)
     }
 
     fn slice(&self, start: usize, end: usize) -> &[u8] {
         self.text.get(start..end).unwrap_or_default()
     }
-}
-
-fn found(name: &'static str, start: usize, end: usize) -> Found {
-    Found { name, start, end }
-}
-
-fn dashed(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
-}
-
-/// The token68 alphabet of credentials in an HTTP header.
-fn token68(byte: u8) -> bool {
-    dashed(byte) || matches!(byte, b'.' | b'~' | b'+' | b'/' | b'=' | b':')
 }
 
 /// A JSON Web Token, signed, unsigned or encrypted: base64 parts, the first of which is JSON.
@@ -99,41 +84,46 @@ pub(super) fn jwt(place: &Place<'_>) -> Option<Found> {
         // A JSON part, then an optional signature.
         let end = *ends[..parts].get(2).or(ends[..parts].get(1))?;
         let payload = place.slice(header_end + 1, end);
-        let is_json = [b"eyJ", b"eyA", b"ewo", b"ew0"]
-            .iter()
-            .any(|it| payload.starts_with(*it));
+        let is_json = matches!(
+            payload,
+            [b'e', b'y', b'J' | b'A', ..] | [b'e', b'w', b'o' | b'0', ..]
+        );
         let is_signed = is_json && bytes(end) > 16;
         is_signed.then_some(end)?
     };
-    Some(found("jwt", at, end - usize::from(text[end - 1] == b'.')))
+    Some(Found::new(
+        "jwt",
+        at,
+        end - usize::from(text[end - 1] == b'.'),
+    ))
 }
 
 /// Terraform tokens: an id, `.atlasv1.` and the secret.
 pub(super) fn terraform_token(place: &Place<'_>) -> Option<Found> {
-    let id = place.run_before(place.at, 15, |byte| byte.is_ascii_alphanumeric());
-    let body = place.short_run(place.after, 80, dashed);
+    let id = place.run_before(place.at, 15, is_alnum);
+    let body = place.short_run(place.after, 80, is_of_name);
     let start = place.at - id;
     let is_token = id == 14 && (56..=80).contains(&body) && starts_word(place.text, start);
-    is_token.then(|| found("terraform_token", start, place.after + body))
+    is_token.then(|| Found::new("terraform_token", start, place.after + body))
 }
 
 /// 32 hex digits and the data center, for example `-us12`.
 pub(super) fn mailchimp_key(place: &Place<'_>) -> Option<Found> {
     let hex = place.run_before(place.at, 33, |byte| byte.is_ascii_hexdigit());
-    let digits = place.short_run(place.after, 2, |byte| byte.is_ascii_digit());
+    let digits = place.short_run(place.after, 2, is_digit);
     let (start, end) = (place.at - hex, place.after + digits);
-    let ends = place.text.get(end).is_none_or(|byte| !dashed(*byte));
+    let ends = place.text.get(end).is_none_or(|byte| !is_of_name(*byte));
     let is_key = hex == 32
         && (1..=2).contains(&digits)
         && ends
         && starts_word(place.text, start)
         && is_random(place.slice(start, place.at));
-    is_key.then(|| found("mailchimp_key", start, end))
+    is_key.then(|| Found::new("mailchimp_key", start, end))
 }
 
 /// The secret in the path of a webhook URL, after its fixed part.
 pub(super) fn webhook(place: &Place<'_>) -> Option<Found> {
-    let path = |byte: u8| dashed(byte) || byte == b'/';
+    let path = |byte: u8| is_of_name(byte) || byte == b'/';
     let is_slack = place.text[place.at] == b'h';
     let name = if is_slack {
         "slack_webhook"
@@ -145,40 +135,38 @@ pub(super) fn webhook(place: &Place<'_>) -> Option<Found> {
     }
     let end = place.after + place.run(place.after, path);
     // The last part is the secret. The other parts identify its owner.
-    let last = place
-        .slice(place.after, end)
-        .rsplit(|byte| *byte == b'/')
-        .next()?;
-    (last.len() >= 20 && is_random(last)).then(|| found(name, place.after, end))
+    let mut parts = place.slice(place.after, end).rsplit(|byte| *byte == b'/');
+    let last = parts.next()?;
+    (last.len() >= 20 && is_random(last)).then(|| Found::new(name, place.after, end))
 }
 
 /// `<bot id>:AA…`
 pub(super) fn telegram_token(place: &Place<'_>) -> Option<Found> {
-    let digits = place.run_before(place.at, 11, |byte| byte.is_ascii_digit());
-    let body = place.short_run(place.at + 1, 36, dashed);
+    let digits = place.run_before(place.at, 11, is_digit);
+    let body = place.short_run(place.at + 1, 36, is_of_name);
     let start = place.at - digits;
     let before = &place.text[..start];
     // In paths of the API the token follows `bot`.
     let starts = starts_word(place.text, start) || before.ends_with(b"/bot");
     let is_token = (8..=10).contains(&digits) && (34..=36).contains(&body) && starts;
-    is_token.then(|| found("telegram_token", start, place.at + 1 + body))
+    is_token.then(|| Found::new("telegram_token", start, place.at + 1 + body))
 }
 
 /// Client secrets of Entra: three characters, `8Q~`, and the rest.
 pub(super) fn azure_secret(place: &Place<'_>) -> Option<Found> {
-    let class = |byte: u8| dashed(byte) || matches!(byte, b'.' | b'~');
+    let class = |byte: u8| is_of_name(byte) || matches!(byte, b'.' | b'~');
     let body = place.short_run(place.after, 34, class);
     let start = place.at.checked_sub(3)?;
     let is_secret = (31..=34).contains(&body)
         && place.slice(start, place.at).iter().all(|byte| class(*byte))
         && starts_word(place.text, start)
         && is_random(place.slice(start, place.after + body));
-    is_secret.then(|| found("azure_secret", start, place.after + body))
+    is_secret.then(|| Found::new("azure_secret", start, place.after + body))
 }
 
 /// The signature of a shared access signature: 32 bytes in base64.
 pub(super) fn azure_signature(place: &Place<'_>) -> Option<Found> {
-    let signature = |byte: u8| dashed(byte) || matches!(byte, b'+' | b'/' | b'=' | b'%');
+    let signature = |byte| Class::Base64.has(byte) || byte == b'%';
     let len = place.short_run(place.after, 90, signature);
     let text = place.slice(place.after, place.after + len);
     let is_padded = text.ends_with(b"=") || text.to_ascii_lowercase().ends_with(b"%3d");
@@ -187,7 +175,7 @@ pub(super) fn azure_signature(place: &Place<'_>) -> Option<Found> {
         && place.follows(b"s")
         && starts_word(place.text, place.at - 1)
         && is_random(text);
-    is_secret.then(|| found("azure_signature", place.after, place.after + len))
+    is_secret.then(|| Found::new("azure_signature", place.after, place.after + len))
 }
 
 /// A Discord token: a bot's id in base64, a timestamp and a signature.
@@ -195,11 +183,11 @@ pub(super) fn discord_token(place: &Place<'_>) -> Option<Found> {
     if !starts_word(place.text, place.at) {
         return None;
     }
-    let id = place.short_run(place.at, 28, dashed);
+    let id = place.short_run(place.at, 28, is_of_name);
     let time_at = place.at + id + 1;
-    let time = place.short_run(time_at, 6, dashed);
+    let time = place.short_run(time_at, 6, is_of_name);
     let rest_at = time_at + time + 1;
-    let rest = place.short_run(rest_at, 40, dashed);
+    let rest = place.short_run(rest_at, 40, is_of_name);
     let dots =
         place.text.get(time_at - 1) == Some(&b'.') && place.text.get(rest_at - 1) == Some(&b'.');
     let is_token = (23..=28).contains(&id)
@@ -207,49 +195,42 @@ pub(super) fn discord_token(place: &Place<'_>) -> Option<Found> {
         && (27..=40).contains(&rest)
         && dots
         && is_random(place.slice(rest_at, rest_at + rest));
-    is_token.then(|| found("discord_token", place.at, rest_at + rest))
+    is_token.then(|| Found::new("discord_token", place.at, rest_at + rest))
 }
 
 /// `re_`, 8 letters and digits, `_` and 24 letters and digits. Names in code have more underscores.
 pub(super) fn resend_key(place: &Place<'_>) -> Option<Found> {
-    let alnum = |byte: u8| byte.is_ascii_alphanumeric();
-    let id = place.short_run(place.after, 8, alnum);
+    let id = place.short_run(place.after, 8, is_alnum);
     let body_at = place.after + id + 1;
-    let body = place.short_run(body_at, 24, alnum);
+    let body = place.short_run(body_at, 24, is_alnum);
     let (start, end) = (place.at, body_at + body);
     let is_key = (id, body) == (8, 24)
         && place.text.get(body_at - 1) == Some(&b'_')
-        && place.text.get(end).is_none_or(|byte| !dashed(*byte))
+        && place.text.get(end).is_none_or(|byte| !is_of_name(*byte))
         && starts_word(place.text, start)
         && is_random(place.slice(body_at, end));
-    is_key.then(|| found("resend_key", start, end))
+    is_key.then(|| Found::new("resend_key", start, end))
 }
 
 /// `SK` and 32 hex digits.
 pub(super) fn twilio_key(place: &Place<'_>) -> Option<Found> {
     let hex = place.short_run(place.at + 2, 32, |byte| byte.is_ascii_hexdigit());
     let end = place.at + 2 + hex;
-    let ends = place.text.get(end).is_none_or(|byte| !dashed(*byte));
+    let ends = place.text.get(end).is_none_or(|byte| !is_of_name(*byte));
     let is_key = hex == 32
         && ends
         && starts_word(place.text, place.at)
         && is_random(place.slice(place.at + 2, end));
-    is_key.then(|| found("twilio_key", place.at, end))
+    is_key.then(|| Found::new("twilio_key", place.at, end))
 }
 
 /// The password of `scheme://user:password@host`, or a token in place of the user.
 pub(super) fn url_password(place: &Place<'_>) -> Option<Found> {
     const USERINFO_BYTES_MAX: usize = 512;
-    let stops = |byte: &u8| {
-        byte.is_ascii_whitespace()
-            || matches!(
-                byte,
-                b'/' | b'"' | b'\'' | b'`' | b'<' | b'>' | b'\\' | b'?' | b'#' | b',' | b'|'
-            )
-    };
+    let stops = |byte| ends_url(byte) || matches!(byte, b'/' | b'?' | b'#' | b',' | b'|');
     let rest = &place.text[place.after..];
     let rest = &rest[..rest.len().min(USERINFO_BYTES_MAX)];
-    let authority = &rest[..rest.iter().position(stops).unwrap_or(rest.len())];
+    let authority = &rest[..run(rest, 0, usize::MAX, |byte| !stops(byte))];
     let unescaped = || unescaped_password(place, rest);
     if rest.get(authority.len()) == Some(&b'#')
         && let Some(found) = unescaped()
@@ -265,9 +246,9 @@ pub(super) fn url_password(place: &Place<'_>) -> Option<Found> {
     let is_alone = colon.is_none_or(|colon| matches!(&user[colon + 1..], b"" | b"x-oauth-basic"));
     if is_alone {
         let token = &user[..colon.unwrap_or(user.len())];
-        let is_open = memchr::memmem::find(&authority[at_sign..], b"sentry").is_some();
+        let is_open = contains(&authority[at_sign..], b"sentry");
         let is_secret = is_token(token) && !is_open;
-        return is_secret.then(|| found("url_token", place.after, place.after + token.len()));
+        return is_secret.then(|| Found::new("url_token", place.after, place.after + token.len()));
     }
     let colon = colon?;
     let password = &authority[colon + 1..at_sign];
@@ -280,48 +261,23 @@ pub(super) fn url_password(place: &Place<'_>) -> Option<Found> {
     });
     let is_secret = has_scheme && has_host && !stands_for_password(password);
     let start = place.after + colon + 1;
-    is_secret.then(|| found("url_password", start, start + password.len()))
+    is_secret.then(|| Found::new("url_password", start, start + password.len()))
 }
 
 /// The password in the URL of a database or of a mail, queue or file server. Unescaped `/`, `#` and
 /// `?` in the password are accepted.
 fn unescaped_password(place: &Place<'_>, rest: &[u8]) -> Option<Found> {
-    const SCHEMES: [&[u8]; 22] = [
-        b"postgres",
-        b"postgresql",
-        b"mysql",
-        b"mariadb",
-        b"mongodb",
-        b"redis",
-        b"rediss",
-        b"amqp",
-        b"amqps",
-        b"mssql",
-        b"sqlserver",
-        b"clickhouse",
-        b"cockroachdb",
-        b"oracle",
-        b"smtp",
-        b"smtps",
-        b"ftp",
-        b"ftps",
-        b"sftp",
-        b"ldap",
-        b"nats",
-        b"mqtt",
-    ];
-    let scheme = place.run_before(place.at, 24, |byte| {
-        byte.is_ascii_alphanumeric() || byte == b'+'
-    });
+    let scheme = place.run_before(place.at, 24, |byte| is_alnum(byte) || byte == b'+');
     let scheme = &place.text[place.at - scheme..place.at];
     let scheme = scheme.split(|byte| *byte == b'+').next()?;
-    if !SCHEMES.contains(&scheme) {
+    let (b"postgres" | b"postgresql" | b"mysql" | b"mariadb" | b"mongodb" | b"redis" | b"rediss"
+    | b"amqp" | b"amqps" | b"mssql" | b"sqlserver" | b"clickhouse" | b"cockroachdb"
+    | b"oracle" | b"smtp" | b"smtps" | b"ftp" | b"ftps" | b"sftp" | b"ldap" | b"nats"
+    | b"mqtt") = scheme
+    else {
         return None;
-    }
-    let stops = |byte: &u8| {
-        byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'`' | b'<' | b'>' | b'\\')
     };
-    let rest = &rest[..rest.iter().position(stops).unwrap_or(rest.len())];
+    let rest = &rest[..run(rest, 0, usize::MAX, |byte| !ends_url(byte))];
     let rest = &rest[..memchr::memmem::find(rest, b"://").unwrap_or(rest.len())];
     // An `@` in the query string does not end the userinfo.
     let options = memchr::memchr(b'?', rest)
@@ -330,19 +286,14 @@ fn unescaped_password(place: &Place<'_>, rest: &[u8]) -> Option<Found> {
     let at_sign = memchr::memrchr(b'@', &rest[..options]).or_else(|| memchr::memchr(b'@', rest))?;
     let colon = memchr::memchr(b':', &rest[..at_sign])?;
     let password = &rest[colon + 1..at_sign];
-    let is_user = rest[..colon]
-        .iter()
-        .all(|byte| dashed(*byte) || *byte == b'.');
+    let is_user = rest[..colon].iter().all(|byte| Class::Dotted.has(*byte));
     // If the password is a port number, the text before it was the host.
-    let digits = password
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
+    let digits = run(password, 0, usize::MAX, is_digit);
     let is_port = digits > 0 && matches!(password.get(digits), Some(b'/' | b'?' | b'#'));
     let has_host = rest.get(at_sign + 1).is_some_and(u8::is_ascii_alphanumeric);
     let start = place.after + colon + 1;
     (is_user && !is_port && has_host && !stands_for_password(password))
-        .then(|| found("url_password", start, start + password.len()))
+        .then(|| Found::new("url_password", start, start + password.len()))
 }
 
 /// Whether the user part of a URL is a token: longer than a name, and random.
@@ -350,7 +301,7 @@ fn is_token(user: &[u8]) -> bool {
     const BYTES_MIN: usize = 20;
     const DIGITS_MIN: usize = 2;
     user.len() >= BYTES_MIN
-        && user.iter().all(|byte| dashed(*byte))
+        && user.iter().all(|byte| is_of_name(*byte))
         && user.iter().filter(|byte| byte.is_ascii_digit()).count() >= DIGITS_MIN
         && is_random(user)
         && !is_named(user)
@@ -362,13 +313,13 @@ pub(super) fn bearer(place: &Place<'_>) -> Option<Found> {
     if !place.follows(b"bea") {
         return None;
     }
-    let len = place.run(place.after, token68);
+    let len = place.run(place.after, is_token68);
     let text = place.slice(place.after, place.after + len).trim_ascii_end();
     let is_secret = text.len() >= BYTES_MIN
         && text.iter().any(u8::is_ascii_digit)
         && is_random(text)
-        && memchr::memmem::find(text, b"://").is_none();
-    is_secret.then(|| found("authorization", place.after, place.after + len))
+        && !contains(text, b"://");
+    is_secret.then(|| Found::new("authorization", place.after, place.after + len))
 }
 
 /// Session tokens in `Cookie: …` or `Set-Cookie: …`.
@@ -377,7 +328,7 @@ pub(super) fn cookies(place: &Place<'_>, all: &mut Vec<Found>) {
         return;
     }
     if place.is_raw {
-        all.push(found("cookie", place.at, place.after));
+        all.push(Found::new("cookie", place.at, place.after));
         return;
     }
     let is_blank = |byte: u8| byte == b' ';
@@ -419,15 +370,13 @@ fn session_cookie(text: &[u8], runs: &Runs<'_>, start: usize, end: usize) -> Opt
     let cookie = &text[start..end];
     let equals = memchr::memchr(b'=', &cookie[..cookie.len().min(NAME_BYTES_MAX)])?;
     let name = cookie[..equals].to_ascii_lowercase();
-    let is_session = NAMES
-        .iter()
-        .any(|known| memchr::memmem::find(&name, known).is_some());
+    let is_session = NAMES.iter().any(|known| contains(&name, known));
     let value_start = start + equals + 1;
     let value = &text[value_start..runs.end(Class::CookieValue, value_start).min(end)];
     let blanks = &text[value_start + value.len()..end];
     let is_token = blanks.len() <= BLANKS_MAX && blanks.trim_ascii().is_empty();
     let is_secret = is_session && is_token && value.len() >= BYTES_MIN && is_random(value);
-    is_secret.then(|| found("cookie", value_start, value_start + value.len()))
+    is_secret.then(|| Found::new("cookie", value_start, value_start + value.len()))
 }
 
 /// The base64 credentials after `Basic`.
@@ -439,7 +388,7 @@ pub(super) fn basic(place: &Place<'_>) -> Option<Found> {
         b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=')
     });
     let is_secret = is_pair(place.slice(place.after, place.after + len));
-    is_secret.then(|| found("authorization", place.after, place.after + len))
+    is_secret.then(|| Found::new("authorization", place.after, place.after + len))
 }
 
 /// Whether the text is `user:password` in base64.

@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 
 use super::breaks::{self, Halves, break_at};
+use super::bytes::{is_blank, run};
 use super::scan::placeholder_len;
 
 /// A text whose displayed form differs from its raw form.
@@ -45,6 +46,16 @@ struct Piece {
     raw_end: Option<usize>,
 }
 
+impl Piece {
+    /// Offset in the raw text of what is displayed at `at`.
+    fn raw_at(&self, at: usize) -> usize {
+        match self.raw_end {
+            Some(_) => self.raw,
+            None => self.raw + (at - self.start),
+        }
+    }
+}
+
 /// What is displayed for a unit of the raw text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
@@ -65,13 +76,6 @@ enum Shown {
     Introducer,
 }
 
-/// A unit of the raw text that is not displayed unchanged.
-#[derive(Clone, Copy)]
-struct Unit {
-    end: usize,
-    shown: Shown,
-}
-
 /// The text as it is displayed; `None` if that equals the raw text.
 pub(super) fn displayed(text: &str, view: View) -> Option<Displayed> {
     if !differs(text.as_bytes()) {
@@ -87,45 +91,37 @@ pub(super) fn displayed(text: &str, view: View) -> Option<Displayed> {
     };
     let (mut at, mut kept, mut nul_end) = (0, 0, None);
     while let Some(byte) = bytes.get(at) {
-        let unit = begins_unit(*byte)
-            .then(|| unit_at(bytes, at, is_mail))
-            .flatten();
-        let Some(unit) = unit else {
+        let unit = begins_unit(*byte).then(|| unit_at(bytes, at, is_mail));
+        let Some((end, mut shown)) = unit.flatten() else {
             at += 1;
             continue;
         };
-        let shown = match unit.shown {
-            Shown::Nul => {
-                // In UTF-16, one byte of each ASCII character is between two NULs.
-                let is_wide = nul_end.is_some_and(|end| end + 1 == at)
-                    || bytes
-                        .get(unit.end + 1)
-                        .is_some_and(|byte| begins_unit(*byte))
-                        && unit_at(bytes, unit.end + 1, false)
-                            .is_some_and(|next| next.shown == Shown::Nul);
-                nul_end = Some(unit.end);
-                if is_wide { Shown::Nothing } else { Shown::Move }
-            }
-            shown => shown,
-        };
+        if shown == Shown::Nul {
+            // In UTF-16, one byte of each ASCII character is between two NULs.
+            let next = unit_at(bytes, end + 1, false);
+            let is_wide = nul_end.is_some_and(|end| end + 1 == at)
+                || next.is_some_and(|(_, next)| next == Shown::Nul);
+            nul_end = Some(end);
+            shown = if is_wide { Shown::Nothing } else { Shown::Move };
+        }
         if shown == Shown::Break && view == View::Apart {
             displayed.joints.push(displayed.text.len() + at - kept);
-            at = unit.end;
+            at = end;
             continue;
         }
         displayed.push(text, kept, at);
         match shown {
-            Shown::Byte(byte) => displayed.push_one(char::from(byte), at, unit.end),
+            Shown::Byte(byte) => displayed.push_one(char::from(byte), at, end),
             Shown::Backspace => displayed.pop(),
             Shown::Move | Shown::Break => {
                 displayed.joints.push(displayed.text.len());
                 if view == View::Apart {
-                    displayed.push_one(' ', at, unit.end);
+                    displayed.push_one(' ', at, end);
                 }
             }
             Shown::Nothing | Shown::Nul | Shown::Escape | Shown::Introducer => {}
         }
-        at = unit.end;
+        at = end;
         kept = at;
     }
     displayed.push(text, kept, bytes.len());
@@ -149,13 +145,9 @@ impl Displayed {
             let next = self.pieces.partition_point(|piece| piece.start <= at);
             self.pieces[next - 1]
         };
-        let (first, last) = (piece(start), piece(end - 1));
-        let raw_start = match first.raw_end {
-            Some(_) => first.raw,
-            None => first.raw + (start - first.start),
-        };
+        let last = piece(end - 1);
         let raw_end = last.raw_end.unwrap_or(last.raw + (end - last.start));
-        (raw_start, raw_end)
+        (piece(start).raw_at(start), raw_end)
     }
 
     /// Appends part of the raw text unchanged.
@@ -196,11 +188,7 @@ impl Displayed {
         let Some(last) = self.pieces.last().copied() else {
             return;
         };
-        let raw = match last.raw_end {
-            Some(_) => last.raw,
-            None => last.raw + (len - last.start),
-        };
-        self.struck = Some(raw);
+        self.struck = Some(last.raw_at(len));
         if last.start >= len {
             self.pieces.pop();
         }
@@ -254,16 +242,11 @@ fn begins_unit(byte: u8) -> bool {
         || HIDDEN_STARTS.as_flattened().contains(&byte)
 }
 
-/// The unit at `at`, if it is not displayed unchanged.
-fn unit_at(text: &[u8], at: usize, is_mail: bool) -> Option<Unit> {
+/// The unit at `at`, if it is not displayed unchanged: its end, and what is displayed for it.
+fn unit_at(text: &[u8], at: usize, is_mail: bool) -> Option<(usize, Shown)> {
     let rest = text.get(at..)?;
-    let unit = |len: usize, shown: Shown| {
-        Some(Unit {
-            end: at + len,
-            shown,
-        })
-    };
-    let unit = match rest {
+    let unit = |len: usize, shown: Shown| Some((at + len, shown));
+    let (end, shown) = match rest {
         [b'\\', ..] => escape(text, at),
         [b'%', ..] => percent(rest).and_then(|(len, code)| unit(len, shown(code)?)),
         [b'&', ..] => entity(rest).and_then(|(len, code)| unit(len, shown(code)?)),
@@ -282,13 +265,12 @@ fn unit_at(text: &[u8], at: usize, is_mail: bool) -> Option<Unit> {
         }
         _ => None,
     }?;
-    let ended = match unit.shown {
-        Shown::Escape => sequence(text, unit.end),
-        Shown::Introducer => control_sequence(text, unit.end),
-        _ => return Some(unit),
+    let ended = match shown {
+        Shown::Escape => sequence(text, end),
+        Shown::Introducer => control_sequence(text, end),
+        _ => return Some((end, shown)),
     };
-    let (end, shown) = ended.unwrap_or((unit.end, Shown::Nothing));
-    Some(Unit { end, shown })
+    Some(ended.unwrap_or((end, Shown::Nothing)))
 }
 
 /// The multi-byte character at the start of a text.
@@ -339,37 +321,30 @@ fn is_ignorable(code: u32) -> bool {
 
 /// An escape in the notation of programming languages: `\x1b`, `\u001b`, `\u{1b}`, `\033`, `\e`,
 /// `\0`. Its backslash may be escaped again.
-fn escape(text: &[u8], at: usize) -> Option<Unit> {
+fn escape(text: &[u8], at: usize) -> Option<(usize, Shown)> {
     const BACKSLASHES_MAX: usize = 8;
     const BLANKS_MAX: usize = 64;
-    let run = text[at..].iter().take(BACKSLASHES_MAX);
-    let start = at + run.take_while(|byte| **byte == b'\\').count();
-    let digits = |from: usize, radix: u32, most: usize| {
-        let digits = text.get(from..).unwrap_or_default().iter().take(most);
-        let value = |byte: &u8| char::from(*byte).to_digit(radix);
-        let digits = digits.map_while(value);
-        digits.fold((0, 0), |(len, code), digit| (len + 1, code * radix + digit))
-    };
+    let start = at + run(text, at, BACKSLASHES_MAX, |byte| byte == b'\\');
     let (end, code) = match text.get(start..)? {
-        [b'x', ..] => match digits(start + 1, 16, 2) {
+        [b'x', ..] => match number(text, start + 1, 16, 2) {
             (2, code) => (start + 3, code),
             _ => return None,
         },
-        [b'u', b'{', ..] => match digits(start + 2, 16, 6) {
+        [b'u', b'{', ..] => match number(text, start + 2, 16, 6) {
             (len, code) if len > 0 && text.get(start + 2 + len) == Some(&b'}') => {
                 (start + 3 + len, code)
             }
             _ => return None,
         },
-        [b'u', ..] => match digits(start + 1, 16, 4) {
+        [b'u', ..] => match number(text, start + 1, 16, 4) {
             (4, code) => (start + 5, code),
             _ => return None,
         },
         [b'0', ..] => {
-            let (len, code) = digits(start, 8, 3);
+            let (len, code) = number(text, start, 8, 3);
             (start + len, code)
         }
-        [b'1'..=b'3', ..] => match digits(start, 8, 3) {
+        [b'1'..=b'3', ..] => match number(text, start, 8, 3) {
             (3, code @ 0x20..=0x7E) => (start + 3, code),
             // The tabulator, line breaks and the escape character.
             (2, code @ (0x09 | 0x0A | 0x0D | 0x1B)) => (start + 2, code),
@@ -378,22 +353,22 @@ fn escape(text: &[u8], at: usize) -> Option<Unit> {
         // A line continuation inside a word.
         [b'\n' | b'\r', ..] if at > 0 => {
             let line = start + usize::from(text[start] == b'\r');
-            let rest = text.get(line..)?.strip_prefix(b"\n")?;
-            let blanks = rest.iter().take(BLANKS_MAX);
-            let blanks = blanks
-                .take_while(|byte| matches!(byte, b' ' | b'\t'))
-                .count();
-            Halves::around(text, at, line + 1 + blanks)?;
-            return Some(Unit {
-                end: line + 1 + blanks,
-                shown: Shown::Break,
-            });
+            text.get(line..)?.strip_prefix(b"\n")?;
+            let end = line + 1 + run(text, line + 1, BLANKS_MAX, is_blank);
+            Halves::around(text, at, end)?;
+            return Some((end, Shown::Break));
         }
         [b'e' | b'E', b'[' | b'(' | b']', ..] => (start + 1, 0x1B),
         _ => return None,
     };
-    let shown = shown(code)?;
-    Some(Unit { end, shown })
+    Some((end, shown(code)?))
+}
+
+/// Reads a number of at most `most` digits: the number of digits, and its value.
+fn number(text: &[u8], at: usize, radix: u32, most: usize) -> (usize, u32) {
+    let digits = text.get(at..).unwrap_or_default().iter().take(most);
+    let digits = digits.map_while(|byte| char::from(*byte).to_digit(radix));
+    digits.fold((0, 0), |(len, code), digit| (len + 1, code * radix + digit))
 }
 
 /// A percent-encoded byte: `%3D`, or encoded twice: `%253D`.
@@ -404,9 +379,8 @@ fn percent(rest: &[u8]) -> Option<(usize, u32)> {
     while at < 2 * AGAIN_MAX && again(at) {
         at += 2;
     }
-    let digit = |at: usize| char::from(*rest.get(at)?).to_digit(16);
-    let code = digit(at)? * 16 + digit(at + 1)?;
-    Some((at + 2, code))
+    let (len, code) = number(rest, at, 16, 2);
+    (len == 2).then_some((at + 2, code))
 }
 
 /// An HTML character reference: `&quot;`, `&#39;`, `&#x3d;`, or escaped twice: `&amp;quot;`.
@@ -435,9 +409,7 @@ fn entity(rest: &[u8]) -> Option<(usize, u32)> {
         [b'#', ..] => (at + 1, 10),
         _ => return None,
     };
-    let digits = rest[from..].iter().take(5);
-    let digits = digits.map_while(|byte| char::from(*byte).to_digit(radix));
-    let (len, code) = digits.fold((0, 0), |(len, code), digit| (len + 1, code * radix + digit));
+    let (len, code) = number(rest, from, radix, 5);
     (len > 0 && rest.get(from + len) == Some(&b';')).then_some((from + len + 1, code))
 }
 
@@ -450,15 +422,8 @@ fn sequence(text: &[u8], at: usize) -> Option<(usize, Shown)> {
         [b'[', ..] => control_sequence(text, at + 1),
         [b']' | b'P' | b'X' | b'^' | b'_', ..] => control_string(text, at + 1),
         // Selection of character sets and encodings.
-        [
-            b'(' | b')' | b'*' | b'+' | b'-' | b'.' | b'/' | b'#' | b'%',
-            b'0'..=b'~',
-            ..,
-        ] => Some((at + 2, Shown::Nothing)),
-        [
-            b'7' | b'8' | b'=' | b'>' | b'c' | b'n' | b'o' | b'|' | b'}' | b'~',
-            ..,
-        ] => Some((at + 1, Shown::Nothing)),
+        [sign, b'0'..=b'~', ..] if b"()*+-./#%".contains(sign) => Some((at + 2, Shown::Nothing)),
+        [sign, ..] if b"78=>cno|}~".contains(sign) => Some((at + 1, Shown::Nothing)),
         // Cursor movements.
         [b'D' | b'E' | b'H' | b'M', ..] => Some((at + 1, Shown::Move)),
         _ => None,
@@ -468,8 +433,7 @@ fn sequence(text: &[u8], at: usize) -> Option<(usize, Shown)> {
 /// A control sequence: parameters and a final letter.
 fn control_sequence(text: &[u8], at: usize) -> Option<(usize, Shown)> {
     const PARAMETERS_MAX: usize = 64;
-    let rest = text.get(at..)?.iter().take(PARAMETERS_MAX);
-    let end = at + rest.take_while(|byte| matches!(byte, b' '..=b'?')).count();
+    let end = at + run(text, at, PARAMETERS_MAX, |byte| matches!(byte, b' '..=b'?'));
     let shown = match text.get(end)? {
         b'[' if placeholder_len(&text[end..]).is_some() => return None,
         b'A'..=b'I' | b'Z' | b'`' | b'a' | b'd'..=b'f' => Shown::Move,

@@ -1,42 +1,36 @@
 //! Values separated from their names by brackets: XML elements, forms, shell expansions.
 
 use super::Found;
-use super::assignment::{found, is_blank, is_of_name, quote_at, skip};
+use super::assignment::quote_at;
+use super::bytes::{is_blank, is_of_name, is_space, run, run_before, skip, trim_end};
 use super::context::Place;
 use super::names::holds;
-use super::values::{VALUE_BYTES_MAX, Written, secret_in};
+use super::runs::Class;
+use super::values::{VALUE_BYTES_MAX, Written, secret_at};
 
 /// The content of `<password>…</password>` or `<property name="password">…</property>`.
 pub(super) fn element(place: &Place<'_>, name: (usize, usize)) -> Option<Found> {
     let text = place.text;
-    let prefix = text[..name.0].iter().rev().take(TAG_BYTES_MAX);
-    let prefix = prefix.take_while(|byte| is_of_name(**byte) || **byte == b':');
-    let is_tag = text[..name.0 - prefix.count()].ends_with(b"<");
-    let end = if text[..name.0].ends_with(b"<key>") {
-        key_end(text, name.1)?
-    } else if is_tag {
-        tag_end(text, name.1)?
+    let is_of_prefix = |byte| is_of_name(byte) || byte == b':';
+    let prefix = run_before(text, name.0, TAG_BYTES_MAX, is_of_prefix);
+    let (end, written) = if text[..name.0].ends_with(b"<key>") {
+        (key_end(text, name.1)?, Some(Written::Quoted))
+    } else if text[..name.0 - prefix].ends_with(b"<") {
+        (tag_end(text, name.1)?, Some(Written::Quoted))
     } else {
-        quote_at(text, name.1)?.0
+        (quote_at(text, name.1)?.0, None)
     };
     let mut inside = (text.get(end) == Some(&b'>')).then_some(end + 1)?;
-    let is_tag = is_tag || text[..name.0].ends_with(b"<key>");
-    let written = if is_tag {
-        Written::Quoted
-    } else {
-        tag_of_name(text, name.0)?
-    };
+    let written = written.or_else(|| tag_of_name(text, name.0))?;
     let is_data = text[inside..].starts_with(DATA);
     let stop = if is_data { b']' } else { b'<' };
     inside += if is_data { DATA.len() } else { 0 };
-    let value = text[inside..].iter().take(VALUE_BYTES_MAX);
-    let len = value.take_while(|byte| **byte != stop).count();
-    let (value, rest) = text[inside..].split_at(len);
+    let end = inside + run(text, inside, VALUE_BYTES_MAX, |byte| byte != stop);
+    let rest = &text[end..];
     let ends = if is_data { &b"]]>"[..] } else { b"</" };
     let closes = rest.starts_with(ends) || place.is_raw && rest.starts_with(b"<\\/");
-    let holds = holds(&text[name.0..name.1])?;
-    let (start, end) = secret_in(holds, value, written)?;
-    closes.then(|| found(holds, inside + start, inside + end))
+    let holds = holds(&text[name.0..name.1]).filter(|_| closes)?;
+    secret_at(holds, text, inside, end, written)
 }
 
 /// Start of a CDATA section, in which `<` is text.
@@ -46,8 +40,8 @@ const TAG_BYTES_MAX: usize = 128;
 
 /// The end of the tag whose name ends at `at`, after its attributes.
 fn tag_end(text: &[u8], at: usize) -> Option<usize> {
-    let rest = text[at..].iter().take(TAG_BYTES_MAX);
-    let end = at + rest.take_while(|byte| !matches!(byte, b'<' | b'>')).count();
+    let is_inside = |byte| !matches!(byte, b'<' | b'>');
+    let end = at + run(text, at, TAG_BYTES_MAX, is_inside);
     let is_tag = end == at || text[at].is_ascii_whitespace() && text[end - 1] != b'/';
     is_tag.then_some(end)
 }
@@ -70,8 +64,7 @@ fn before_label(text: &[u8], at: usize) -> Option<usize> {
     let is_quote = |byte: u8| matches!(byte, b'"' | b'\'' | b'\\');
     let first = at.saturating_sub(BEFORE_BYTES_MAX);
     let back = |at: usize, class: fn(u8) -> bool| {
-        let before = text[first..at].iter().rev();
-        at - before.take_while(|byte| class(**byte)).count()
+        at - run_before(text, at, at.saturating_sub(first), class)
     };
     let colon = back(back(at, is_quote), |byte| byte == b' ');
     let label = back(text[..colon].strip_suffix(b":")?.len(), is_quote);
@@ -90,58 +83,38 @@ pub(super) fn value_before(place: &Place<'_>, name: (usize, usize)) -> Option<Fo
     let before = before.strip_suffix(b",").unwrap_or(before).trim_ascii_end();
     let line = memchr::memmem::rfind(before, VALUE)?;
     let sign = quote_at(before, line + VALUE.len()).map_or(line + VALUE.len(), |(end, _)| end);
-    let at = skip(before, sign, is_blank);
-    let at = skip(
-        before,
-        (before.get(at) == Some(&b':')).then_some(at + 1)?,
-        is_blank,
-    );
+    let colon = skip(before, sign, is_blank);
+    let at = (before.get(colon) == Some(&b':')).then(|| skip(before, colon + 1, is_blank))?;
     let quoted = quote_at(before, at);
     let start = quoted.map_or(at, |(start, _)| start);
     let value = &before[start..];
-    let stops = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'\\');
-    let len = value.iter().position(stops).unwrap_or(value.len());
+    let stops = |byte| is_space(byte) || matches!(byte, b'"' | b'\'' | b'\\');
+    let len = run(value, 0, usize::MAX, |byte| !stops(byte));
     let end = quoted.and_then(|_| quote_at(value, len));
     let is_whole = end.map_or(len, |(end, _)| end) == value.len();
     let written = quoted.map_or(Written::Bare, |_| Written::Quoted);
     let holds = holds(&text[name.0..name.1])?;
-    let (from, to) = secret_in(holds, &value[..len], written).filter(|_| is_whole)?;
-    Some(found(holds, first + start + from, first + start + to))
+    let start = first + start;
+    secret_at(holds, text, start, start + len, written).filter(|_| is_whole)
 }
 
 /// How the value is written in an element whose `name` or `key` ends with the name at `at`. Only
 /// some elements hold settings; others hold text for people.
 fn tag_of_name(text: &[u8], at: usize) -> Option<Written> {
-    const SETTINGS: [&[u8]; 7] = [
-        b"property",
-        b"entry",
-        b"prop",
-        b"param",
-        b"setting",
-        b"constant",
-        b"Parameter",
-    ];
     let before = &text[at.saturating_sub(TAG_BYTES_MAX)..at];
-    let path = before.iter().rev();
-    let path = path.take_while(|byte| is_of_name(**byte) || **byte == b'.');
-    let before = &before[..before.len() - path.count()];
+    let before = trim_end(before, |byte| Class::Dotted.has(byte));
     let (quote, before) = before.split_last()?;
-    let escapes = before.iter().rev().take_while(|byte| **byte == b'\\');
-    let before = before[..before.len() - escapes.count()].strip_suffix(b"=")?;
-    let is_name = matches!(quote, b'"' | b'\'')
-        && [&b" name"[..], b" key"]
-            .iter()
-            .any(|name| before.ends_with(name));
-    let tag = before[memchr::memrchr(b'<', before)? + 1..]
-        .split(u8::is_ascii_whitespace)
-        .next()?;
-    let is_setting = SETTINGS.contains(&tag);
+    let before = trim_end(before, |byte| byte == b'\\').strip_suffix(b"=")?;
+    let is_name = before.ends_with(b" name") || before.ends_with(b" key");
+    let tag = &before[memchr::memrchr(b'<', before)? + 1..];
+    let tag = tag.split(u8::is_ascii_whitespace).next()?;
     // In a schema, the next attribute is a type.
-    let is_name = is_name && !tag.ends_with(b"element");
-    is_name.then_some(if is_setting {
-        Written::Quoted
-    } else {
-        Written::Listed
+    let is_name = is_name && matches!(quote, b'"' | b'\'') && !tag.ends_with(b"element");
+    is_name.then_some(match tag {
+        b"property" | b"entry" | b"prop" | b"param" | b"setting" | b"constant" | b"Parameter" => {
+            Written::Quoted
+        }
+        _ => Written::Listed,
     })
 }
 
@@ -168,13 +141,10 @@ pub(super) fn form_part(place: &Place<'_>, name: (usize, usize)) -> Option<Found
         line += memchr::memchr(b'\n', near).filter(|_| headers < HEADERS_MAX)? + 1;
         headers += 1;
     };
-    let value = text[start..].iter().take(VALUE_BYTES_MAX);
-    let len = value
-        .take_while(|byte| !matches!(byte, b'\r' | b'\n'))
-        .count();
+    let is_of_line = |byte| !matches!(byte, b'\r' | b'\n');
+    let end = start + run(text, start, VALUE_BYTES_MAX, is_of_line);
     let holds = holds(&text[name.0..name.1])?;
-    let (from, to) = secret_in(holds, &text[start..start + len], Written::Quoted)?;
-    Some(found(holds, start + from, start + to))
+    secret_at(holds, text, start, end, Written::Quoted)
 }
 
 /// Whether the name is a shell variable that is expanded with a default: `${DB_PASSWORD:-…}`.
@@ -200,15 +170,11 @@ pub(super) fn expansion(text: &[u8], name: (usize, usize)) -> Option<Found> {
         // The notation of Spring's configuration files.
         _ => name_end + colon,
     };
-    let is_quote = |byte: &&u8| matches!(**byte, b'"' | b'\'' | b'\\');
-    let rest = text[start..].iter().take(VALUE_BYTES_MAX);
-    let len = rest.take_while(|byte| !matches!(byte, b'}' | b'\n'));
-    let value = &text[start..start + len.count()];
-    let before = value.iter().take_while(is_quote).count();
-    let value = &value[before..];
-    let value = &value[..value.len() - value.iter().rev().take_while(is_quote).count()];
+    let is_quote = |byte| matches!(byte, b'"' | b'\'' | b'\\');
+    let is_inside = |byte| !matches!(byte, b'}' | b'\n');
+    let value = &text[..start + run(text, start, VALUE_BYTES_MAX, is_inside)];
+    let start = skip(value, start, is_quote);
+    let end = start + trim_end(&value[start..], is_quote).len();
     let holds = holds(&text[name.0..name_end])?;
-    let (from, to) = secret_in(holds, value, Written::Literal)?;
-    let start = start + before;
-    Some(found(holds, start + from, start + to))
+    secret_at(holds, text, start, end, Written::Literal)
 }

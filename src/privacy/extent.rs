@@ -1,7 +1,8 @@
 //! The extent of the value of an assignment: quoted, in calls that only wrap it, in a YAML block,
 //! or unquoted.
 
-use super::assignment::{after_gutter, is_blank, is_of_name, quote_at, skip};
+use super::assignment::{after_gutter, quote_at};
+use super::bytes::{is_blank, is_of_name, is_space, run, skip};
 use super::names::words;
 use super::operators::Operator;
 use super::runs::{Class, Runs};
@@ -16,6 +17,18 @@ pub(super) struct Value {
     pub is_fallback: bool,
     /// The end of the block whose first line is this value.
     pub lines_end: Option<usize>,
+}
+
+impl Value {
+    fn new(start: usize, end: usize, is_quoted: bool) -> Value {
+        Value {
+            start,
+            end,
+            is_quoted,
+            is_fallback: false,
+            lines_end: None,
+        }
+    }
 }
 
 pub(super) fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Option<Value> {
@@ -41,12 +54,12 @@ pub(super) fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Opti
             at = next;
         }
     }
-    let first = skip(text, at, |byte| byte.is_ascii_whitespace());
+    let first = skip(text, at, is_space);
     let fallback = fallback_at(text, first);
     at = fallback.unwrap_or(at);
     if operator.needs_quote || matches!(text.get(at), Some(b'\n' | b'\r')) {
         // A value on its own line belongs to a document.
-        at = skip(text, at, |byte| byte.is_ascii_whitespace());
+        at = skip(text, at, is_space);
         quote_at(text, at)?;
     }
     // Byte strings, raw strings and shell strings.
@@ -57,13 +70,7 @@ pub(super) fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Opti
     }
     let Some((mut start, quote)) = quote_at(text, at) else {
         let end = unquoted_end(text, runs, at);
-        return (end - at <= VALUE_BYTES_MAX).then_some(Value {
-            start: at,
-            end,
-            is_quoted: false,
-            is_fallback: false,
-            lines_end: None,
-        });
+        return (end - at <= VALUE_BYTES_MAX).then(|| Value::new(at, end, false));
     };
     // `"""…"""`
     if quote.1 == 0 && text[start..].starts_with(&[quote.0; 2]) {
@@ -72,12 +79,11 @@ pub(super) fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Opti
     let mut backslashes = 0;
     let inside = text[start..].iter().take(VALUE_BYTES_MAX + 1);
     let len = inside.enumerate().find_map(|(len, byte)| {
-        let is_end = *byte == quote.0
-            && if quote.1 == 0 {
-                backslashes % 2 == 0
-            } else {
-                backslashes == quote.1
-            };
+        let is_as_escaped = match quote.1 {
+            0 => backslashes % 2 == 0,
+            most => backslashes == most,
+        };
+        let is_end = *byte == quote.0 && is_as_escaped;
         let escapes = backslashes;
         backslashes = if *byte == b'\\' { backslashes + 1 } else { 0 };
         is_end.then(|| len - escapes.min(quote.1))
@@ -90,11 +96,8 @@ pub(super) fn value_at(text: &[u8], runs: &Runs<'_>, operator: Operator) -> Opti
         None => return None,
     };
     Some(Value {
-        start,
-        end,
-        is_quoted: true,
         is_fallback: fallback.is_some(),
-        lines_end: None,
+        ..Value::new(start, end, true)
     })
 }
 
@@ -110,7 +113,7 @@ fn fallback_at(text: &[u8], at: usize) -> Option<usize> {
         return None;
     }
     let quote_after = |at: usize| {
-        let at = skip(near, at, |byte| byte.is_ascii_whitespace());
+        let at = skip(near, at, is_space);
         quote_at(near, at).map(|_| at)
     };
     let (mut next, mut calls) = (at, Vec::new());
@@ -135,7 +138,7 @@ fn fallback_at(text: &[u8], at: usize) -> Option<usize> {
             }
             b';' | b'{' | b'}' | b'=' => return None,
             b'\n' => {
-                let line = &near[skip(near, next, |byte| byte.is_ascii_whitespace())..];
+                let line = &near[skip(near, next, is_space)..];
                 let goes_on = OPERATORS[..3].iter().any(|known| line.starts_with(known));
                 (goes_on || !calls.is_empty()).then_some(())?;
             }
@@ -151,13 +154,8 @@ pub(super) fn braced_at(text: &[u8], name: usize, at: usize) -> Option<Value> {
     let inside = text[at..].strip_prefix(b"{")?;
     let inside = &inside[..inside.len().min(VALUE_BYTES_MAX)];
     let len = memchr::memchr(b'}', inside)?;
-    (text[..name].ends_with(b";") && text[..at].ends_with(b"=")).then_some(Value {
-        start: at + 1,
-        end: at + 1 + len,
-        is_quoted: true,
-        is_fallback: false,
-        lines_end: None,
-    })
+    let is_setting = text[..name].ends_with(b";") && text[..at].ends_with(b"=");
+    is_setting.then(|| Value::new(at + 1, at + 1 + len, true))
 }
 
 /// The end of an unquoted value. `&` is part of it, unless it begins another parameter, a command
@@ -168,9 +166,8 @@ pub(super) fn unquoted_end(text: &[u8], runs: &Runs<'_>, at: usize) -> usize {
     let mut end = runs.end(Class::Unquoted, at);
     while text.get(end) == Some(&b'&') && end - at <= VALUE_BYTES_MAX {
         let rest = &text[end + 1..];
-        let name = rest.iter().take(NAME_BYTES_MAX);
-        let name = name.take_while(|byte| is_of_name(**byte) || matches!(byte, b'.' | b'#'));
-        let (name, after) = rest.split_at(name.count());
+        let is_of_next = |byte| is_of_name(byte) || matches!(byte, b'.' | b'#');
+        let (name, after) = rest.split_at(run(rest, 0, NAME_BYTES_MAX, is_of_next));
         let is_next = match after.first() {
             Some(b'=' | b'[') => true,
             Some(b';') => ENTITIES.contains(&name) || name.starts_with(b"#"),
@@ -207,10 +204,8 @@ fn block_at(text: &[u8], runs: &Runs<'_>, at: usize) -> Option<Value> {
     let is_line = !indent.is_empty() && end > start && end - start <= VALUE_BYTES_MAX;
     let mut lines_end = end;
     while let Some(next) = indent_at(lines_end).filter(|_| lines_end - start < VALUE_BYTES_MAX) {
-        let next = next
-            + text[next..]
-                .strip_prefix(indent)
-                .map_or(0, |_| indent.len());
+        let is_indented = text[next..].starts_with(indent);
+        let next = next + if is_indented { indent.len() } else { 0 };
         let end = runs.end(Class::Unquoted, next);
         let is_more = text[..next].ends_with(indent)
             && end > next
@@ -220,12 +215,9 @@ fn block_at(text: &[u8], runs: &Runs<'_>, at: usize) -> Option<Value> {
         }
         lines_end = end;
     }
-    is_line.then_some(Value {
-        start,
-        end,
-        is_quoted: false,
-        is_fallback: false,
+    is_line.then(|| Value {
         lines_end: (lines_end > end).then_some(lines_end),
+        ..Value::new(start, end, false)
     })
 }
 
@@ -259,7 +251,7 @@ fn within_calls(text: &[u8], mut at: usize) -> usize {
         let Some(call) = CALLS.iter().find(|call| rest.starts_with(call)) else {
             break;
         };
-        at = skip(text, at + call.len(), |byte| byte.is_ascii_whitespace());
+        at = skip(text, at + call.len(), is_space);
     }
     at
 }

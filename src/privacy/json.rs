@@ -3,6 +3,7 @@
 use serde::de::IgnoredAny;
 
 use super::blocks::Lines;
+use super::bytes::skip;
 use super::names::{Holds, holds};
 use crate::record::push_quoted;
 
@@ -65,6 +66,11 @@ pub(super) fn rewrite(
     serde_json::from_str::<IgnoredAny>(json)?;
     let bytes = json.as_bytes();
     let (mut out, mut kept, mut at) = (Vec::new(), 0, 0);
+    let mut replace = |start: usize, end: usize, changed: &str| {
+        out.extend_from_slice(&bytes[kept..start]);
+        push_quoted(&mut out, changed);
+        kept = end;
+    };
     let mut open: Vec<Open> = Vec::new();
     while let Some(byte) = bytes.get(at) {
         match byte {
@@ -88,9 +94,7 @@ pub(super) fn rewrite(
                     (None, _) => Said::Text,
                 };
                 if let Some(changed) = change(said, &text) {
-                    out.extend_from_slice(&bytes[kept..at]);
-                    push_quoted(&mut out, &changed);
-                    kept = end;
+                    replace(at, end, &changed);
                 }
                 if let Some(open) = open.last_mut() {
                     if is_name {
@@ -103,15 +107,12 @@ pub(super) fn rewrite(
                 continue;
             }
             b'0'..=b'9' => {
-                let len = bytes[at..].iter().take_while(|byte| is_of_number(**byte));
-                let end = at + len.count();
+                let end = skip(bytes, at, is_of_number);
                 if is_password(&bytes[..end], at)
                     && let Some(name) = open.last().and_then(password_name)
                     && let Some(changed) = change(Said::Value(name), &json[at..end])
                 {
-                    out.extend_from_slice(&bytes[kept..at]);
-                    push_quoted(&mut out, &changed);
-                    kept = end;
+                    replace(at, end, &changed);
                 }
                 at = end;
                 continue;
@@ -192,10 +193,12 @@ fn secret_of(open: &Open) -> Option<String> {
     let name = open.name.as_deref().filter(|_| open.is_object)?;
     let is_many = name.to_ascii_lowercase().ends_with("passwords");
     let name = &name[..name.len() - usize::from(is_many)];
-    let is_cookie = ["cookie", "set-cookie"]
-        .iter()
-        .any(|known| name.eq_ignore_ascii_case(known));
-    (is_cookie || holds(name.as_bytes()).is_some()).then(|| name.to_owned())
+    (is_cookies(name) || holds(name.as_bytes()).is_some()).then(|| name.to_owned())
+}
+
+/// Whether a header with this name holds cookies.
+pub(super) fn is_cookies(name: &str) -> bool {
+    name.eq_ignore_ascii_case("cookie") || name.eq_ignore_ascii_case("set-cookie")
 }
 
 /// The name of the member, if it denotes a password.
@@ -219,28 +222,22 @@ fn is_of_number(byte: u8) -> bool {
 
 /// The name in the next member, for a value that comes first: `{"value": …, "name": …}`.
 fn name_after(rest: &str, open: &Open) -> Option<String> {
-    const NAMES: [&str; 2] = ["name", "key"];
     const NAME_BYTES_MAX: usize = 64;
-    open.name
-        .as_deref()
-        .filter(|name| open.is_object && is_value(name))?;
-    let string = |rest: &str| -> Option<(String, usize)> {
-        let text = rest
-            .starts_with('"')
-            .then(|| &rest[..string_len(rest.as_bytes())])?;
+    /// The string after a sign, and the rest.
+    fn string_after(sign: char, rest: &str) -> Option<(String, &str)> {
+        let rest = rest.trim_ascii_start().strip_prefix(sign)?;
+        let rest = rest.trim_ascii_start();
+        let len = rest.starts_with('"').then(|| string_len(rest.as_bytes()))?;
+        let (text, rest) = rest.split_at(len);
         let is_short = text.len() <= NAME_BYTES_MAX;
-        Some((
-            is_short.then(|| serde_json::from_str(text).ok())??,
-            text.len(),
-        ))
-    };
-    let rest = rest
-        .trim_ascii_start()
-        .strip_prefix(',')?
-        .trim_ascii_start();
-    let (label, len) = string(rest)?;
-    let rest = rest[len..].trim_ascii_start().strip_prefix(':')?;
-    let (name, _) = string(rest.trim_ascii_start())?;
-    let is_name = NAMES.iter().any(|known| label.eq_ignore_ascii_case(known));
+        Some((is_short.then(|| serde_json::from_str(text).ok())??, rest))
+    }
+    let own = open.name.as_deref().filter(|_| open.is_object)?;
+    if !is_value(own) {
+        return None;
+    }
+    let (label, rest) = string_after(',', rest)?;
+    let (name, _) = string_after(':', rest)?;
+    let is_name = label.eq_ignore_ascii_case("name") || label.eq_ignore_ascii_case("key");
     (is_name && holds(name.as_bytes()).is_some()).then_some(name)
 }

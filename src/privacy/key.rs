@@ -83,13 +83,13 @@ impl UserKey {
     /// There is no key or its fingerprint differs from the expected one; the file cannot be read,
     /// is not a key file, or is readable by other users.
     pub(super) fn hmac(&self, text: &str) -> Result<(String, String)> {
-        let (key, fingerprint) = self.get()?.ok_or_else(|| self.missing())?;
+        let (key, fingerprint) = self.get()?;
         Ok((fingerprint, hex(&hmac(&key, text)?)))
     }
 
     /// Fails if there is no key or its fingerprint differs from the expected one.
     pub(crate) fn check(&self) -> Result<()> {
-        self.get()?.ok_or_else(|| self.missing()).map(drop)
+        self.get().map(drop)
     }
 
     /// Creates a key unless one exists.
@@ -113,28 +113,23 @@ impl UserKey {
     }
 
     /// The key and its fingerprint.
-    fn get(&self) -> Result<Option<(Key, String)>> {
+    fn get(&self) -> Result<(Key, String)> {
         let is_fit = |found: &str| self.expected.as_ref().is_none_or(|it| it == found);
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((key, found)) = &*read
             && is_fit(found)
         {
-            return Ok(Some((*key, found.clone())));
+            return Ok((*key, found.clone()));
         }
-        let Some(key) = read_if_there(&self.path()?)? else {
-            return Ok(None);
-        };
+        let key = read_if_there(&self.path()?)?;
+        let key = key.ok_or_else(|| self.unusable("there is no such file"))?;
         let found = fingerprint(&key)?;
         if !is_fit(&found) {
             let found = format!("the key in this file has the fingerprint {found}");
             return Err(self.unusable(&found));
         }
         *read = Some((key, found.clone()));
-        Ok(Some((key, found)))
-    }
-
-    fn missing(&self) -> Error {
-        self.unusable("there is no such file")
+        Ok((key, found))
     }
 
     /// Error for a missing or wrong key, with instructions.
@@ -170,8 +165,7 @@ fn fingerprint(key: &Key) -> Result<String> {
 
 /// Whether a text has the format of a key fingerprint.
 pub(crate) fn is_key_fingerprint(text: &str) -> bool {
-    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    text.len() == FINGERPRINT_DIGITS && text.bytes().all(is_digit)
+    super::is_hex(text, FINGERPRINT_DIGITS)
 }
 
 /// The path from the environment, else the default in the user's configuration directory.
@@ -180,10 +174,10 @@ fn usual_path() -> Result<PathBuf> {
     if let Some(path) = variable(PATH_VARIABLE) {
         return Ok(path.into());
     }
-    let absolute = |name: &str| {
+    let absolute = |name| {
         variable(name)
             .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
+            .filter(|it| it.is_absolute())
     };
     let directory = if cfg!(windows) {
         absolute("APPDATA")
@@ -219,12 +213,17 @@ fn read(path: &Path) -> io::Result<Key> {
             return Ok(key);
         }
         if text.len() >= 2 * KEY_BYTES || waits == WAITS {
-            let message = "it is no key: 64 hex digits are expected. Put the right file there; ids that were hashed with another key are not found with a new one";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            return Err(invalid(
+                "it is no key: 64 hex digits are expected. Put the right file there; ids that were hashed with another key are not found with a new one",
+            ));
         }
         waits += 1;
         thread::sleep(WAIT);
     }
+}
+
+fn invalid(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
 /// A key that other users can read is not secret.
@@ -233,13 +232,12 @@ fn check_access(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let meta = file.metadata()?;
     if !meta.is_file() {
-        let message = "it is no regular file";
-        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        return Err(invalid("it is no regular file"));
     }
     let mode = meta.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         let message = format!("others may read or change it (mode {mode:04o}): chmod 600 it");
-        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        return Err(invalid(&message));
     }
     Ok(())
 }
@@ -273,15 +271,19 @@ fn make(path: &Path) -> io::Result<()> {
     let temporary = parent.join(format!("user_id.key.{}.tmp", Uuid::new_v4()));
     let linked = write_new(&temporary, &text).and_then(|()| fs::hard_link(&temporary, path));
     let _ = fs::remove_file(&temporary);
-    match linked {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-        // Not every file system supports hard links. A concurrent reader waits for the rest of the
-        // file.
-        Err(_) => match write_new(path, &text) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-            written => written?,
-        },
-        Ok(()) => {}
+    let is_there = |e: &io::Error| e.kind() == io::ErrorKind::AlreadyExists;
+    // Not every file system supports hard links. A concurrent reader waits for the rest of the
+    // file.
+    let made = linked.or_else(|e| {
+        if is_there(&e) {
+            Err(e)
+        } else {
+            write_new(path, &text)
+        }
+    });
+    match made {
+        Err(e) if is_there(&e) => return Ok(()),
+        made => made?,
     }
     #[cfg(unix)]
     File::open(parent)?.sync_all()?;

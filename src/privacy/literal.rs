@@ -1,8 +1,9 @@
 //! Unquoted values that can only be text: in settings files, URLs, database connection strings and
 //! options. Elsewhere an unquoted value may be code.
 
-use super::assignment::{is_blank, is_of_name, skip};
+use super::bytes::{ends_url, is_blank, is_of_name, is_space, run, run_before, skip, trim_end};
 use super::extent::Value;
+use super::runs::Class;
 
 /// Maximum distance between a value and the start of its line.
 const LINE_BYTES_MAX: usize = 256;
@@ -28,8 +29,7 @@ pub(super) fn literal_end(text: &[u8], name: (usize, usize), value: &Value) -> O
             let said = &text[value.start..value.end];
             let len = memchr::memchr(b'&', said).filter(|_| is_parameter);
             let said = &said[..len.unwrap_or(said.len())];
-            let stops = said.iter().rev().take_while(|byte| **byte == b'.').count();
-            return Some(value.start + said.len() - stops);
+            return Some(value.start + trim_end(said, |byte| byte == b'.').len());
         }
         let is_env = !said.iter().any(u8::is_ascii_lowercase);
         let path = path_before(text, name.0);
@@ -52,9 +52,7 @@ pub(super) fn literal_end(text: &[u8], name: (usize, usize), value: &Value) -> O
 
 /// The start of the dotted path whose last part is at `name`.
 fn path_before(text: &[u8], name: usize) -> usize {
-    let before = text[..name].iter().rev().take(LINE_BYTES_MAX);
-    let path = before.take_while(|byte| is_of_name(**byte) || **byte == b'.');
-    name - path.count()
+    name - run_before(text, name, LINE_BYTES_MAX, |byte| Class::Dotted.has(byte))
 }
 
 /// Whether only blanks precede `at` on its line.
@@ -72,36 +70,27 @@ fn ends_line(text: &[u8], at: usize) -> bool {
 
 /// Whether the next line closes a block of code.
 fn is_in_code(text: &[u8], at: usize) -> bool {
-    let next = skip(text, at, |byte| byte.is_ascii_whitespace());
+    let next = skip(text, at, is_space);
     matches!(text.get(next), Some(b'}' | b')' | b']'))
 }
 
 /// Whether another name is assigned after the `;` at `at`.
 fn is_next_set(text: &[u8], at: usize) -> bool {
     let start = skip(text, at + 1, is_blank);
-    let name = text[start..].iter().take(LINE_BYTES_MAX);
-    let name = name
-        .take_while(|byte| is_of_name(**byte) || is_blank(**byte))
-        .count();
+    let is_of_names = |byte| is_of_name(byte) || is_blank(byte);
+    let name = run(text, start, LINE_BYTES_MAX, is_of_names);
     name > 0 && text.get(start + name) == Some(&b'=') || start == text.len()
 }
 
 /// The end of the word at the start of a value, including every character that values of settings
 /// may contain.
 pub(super) fn word_end(text: &[u8], value: &Value) -> usize {
-    let rest = text[value.end..].iter().take(LINE_BYTES_MAX);
-    let stops = |byte: &u8| {
-        byte.is_ascii_whitespace()
-            || byte.is_ascii_control()
-            || matches!(
-                byte,
-                b'"' | b'\'' | b'`' | b'\\' | b'<' | b'>' | b'|' | b';' | b'&'
-            )
-    };
-    let end = value.end + rest.take_while(|byte| !stops(byte)).count();
+    let stops =
+        |byte: u8| ends_url(byte) || byte.is_ascii_control() || matches!(byte, b'|' | b';' | b'&');
+    let end = value.end + run(text, value.end, LINE_BYTES_MAX, |byte| !stops(byte));
     let word = &text[value.start..end];
     // A closing bracket or comma may belong to the text around the assignment.
     let opens = word.iter().any(|byte| matches!(byte, b'(' | b'[' | b'{'));
-    let is_around = |byte: &u8| *byte == b',' || !opens && matches!(byte, b')' | b']' | b'}');
-    end - word.iter().rev().take_while(|byte| is_around(byte)).count()
+    let is_around = |byte| byte == b',' || !opens && matches!(byte, b')' | b']' | b'}');
+    value.start + trim_end(word, is_around).len()
 }

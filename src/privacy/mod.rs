@@ -11,6 +11,7 @@
 //!   with escapes decoded. Findings in it are removed from the original text. `breaks` finds line
 //!   breaks inside a token.
 //! - `text`, `json` and `redact` replace findings by placeholders.
+//! - `bytes` scans bytes by class.
 //! - `visit` visits the fields of a record by their class. `key` has the key for hashing user ids.
 //! - `settings` has the settings of an operator.
 //!
@@ -21,6 +22,7 @@ mod anchors;
 mod assignment;
 mod blocks;
 mod breaks;
+mod bytes;
 mod code;
 mod commands;
 mod context;
@@ -56,7 +58,7 @@ pub(crate) use scan::is_secret;
 pub use settings::{AccessRole, Pattern, PrivacySettings};
 
 use self::redact::Redactor;
-use self::visit::Visit;
+use self::visit::visit;
 use crate::error::Result;
 use crate::record::{Record, hex};
 
@@ -70,12 +72,21 @@ const NAME_BYTES_MAX: usize = 64;
 /// follow.
 const HASHED: &str = "hmac:";
 
-/// The range of a secret that a rule found.
+/// A range to redact. `name` is the name in its placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Found {
-    name: &'static str,
+struct Finding<'a> {
+    name: &'a str,
     start: usize,
     end: usize,
+}
+
+/// The range of a secret that a rule found.
+type Found = Finding<'static>;
+
+impl<'a> Finding<'a> {
+    fn new(name: &'a str, start: usize, end: usize) -> Finding<'a> {
+        Finding { name, start, end }
+    }
 }
 
 /// Compiled privacy settings.
@@ -109,23 +120,14 @@ impl Privacy {
     /// The given hash of a thought would no longer match, an event type contains a secret, or the
     /// user-id key is not available.
     pub(crate) fn apply(&self, mut record: Record) -> Result<Record> {
-        match Visit::new(self, &self.redactor).record(&mut record) {
-            Ok(()) => Ok(record),
-            Err(e) => Err(e.with_key(record.kind().stem())),
-        }
+        visit(self, &mut record, false)?;
+        Ok(record)
     }
 
     /// Like [`apply`](Self::apply), and also returns the original record if redaction changed it.
     pub(crate) fn apply_and_tell(&self, mut record: Record) -> Result<(Record, Option<Record>)> {
-        let withholds = !(self.settings.store_content && self.settings.store_payloads);
-        let mut look = Visit::look_only(self, &self.redactor);
-        let looked = if withholds {
-            Ok(())
-        } else {
-            look.record(&mut record)
-        };
-        looked.map_err(|e| e.with_key(record.kind().stem()))?;
-        if !withholds && !look.has_found() {
+        let is_all_stored = self.settings.store_content && self.settings.store_payloads;
+        if is_all_stored && !visit(self, &mut record, true)? {
             return Ok((record, None));
         }
         let original = record.clone();
@@ -191,7 +193,7 @@ pub(crate) fn key_of_record(record: &Record) -> Option<&str> {
 /// Fingerprint of the key with which a user id is hashed, if it is hashed.
 pub(crate) fn key_of(user_id: &str) -> Option<&str> {
     let (fingerprint, hmac) = user_id.strip_prefix(HASHED)?.split_once(':')?;
-    (is_key_fingerprint(fingerprint) && is_sha256(hmac)).then_some(fingerprint)
+    (is_key_fingerprint(fingerprint) && is_hex(hmac, 64)).then_some(fingerprint)
 }
 
 fn is_hashed(user_id: &str) -> bool {
@@ -203,7 +205,11 @@ fn sha256(text: &str) -> String {
     hex(&Sha256::digest(text))
 }
 
-fn is_sha256(hex: &str) -> bool {
-    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    hex.len() == 64 && hex.bytes().all(is_digit)
+/// Whether a text is a hash of this many lower-case hex digits.
+fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(is_hex_digit)
+}
+
+fn is_hex_digit(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }

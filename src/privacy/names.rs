@@ -1,6 +1,8 @@
 //! Classifies names by what they hold: `db_password_2` holds a password, `next_page_token` does
 //! not.
 
+use super::bytes::{ends_in, is_alnum, is_digit};
+
 /// The kind of value that a name denotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holds {
@@ -33,115 +35,43 @@ impl Holds {
     }
 }
 
-/// Words that may follow in a name without changing its kind.
-const QUALIFIERS: &[&str] = &[
-    "prod",
-    "production",
-    "dev",
-    "development",
-    "staging",
-    "stage",
-    "test",
-    "live",
-    "sandbox",
-    "value",
-    "plain",
-    "plaintext",
-    "text",
-    "raw",
-    "base64",
-    "b64",
-    "env",
-    "new",
-    "old",
-    "current",
-    "default",
-    "main",
-    "master",
-    "primary",
-    "secondary",
-    "root",
-    "admin",
-    "user",
-    "db",
-    "str",
-    "string",
-    "base",
-];
+/// What a word says about the name that it is part of.
+#[derive(PartialEq, Eq)]
+enum Says {
+    /// It may follow without changing the kind.
+    Qualifier,
+    /// The words after it, such as `token` or `secret`, do not denote a secret.
+    Innocent,
+}
 
-/// Words before `token` or `secret` that make the name harmless.
-const INNOCENT: &[&str] = &[
-    "page",
-    "next",
-    "previous",
-    "prev",
-    "continuation",
-    "cursor",
-    "sync",
-    "special",
-    "eos",
-    "bos",
-    "pad",
-    "max",
-    "min",
-    "num",
-    "total",
-    "public",
-    "cancellation",
-    "cancel",
-    "sep",
-    "mask",
-    "unk",
-    "stop",
-    "design",
-    "syntax",
-    "first",
-    "last",
-    "idempotency",
-    "no",
-    "invalid",
-    "missing",
-    "wrong",
-    "encrypted",
-    "hashed",
-    "sealed",
-    "change",
-    "pagination",
-    "resume",
-    "ident",
-    "lookahead",
-];
+fn says(word: &str) -> Option<Says> {
+    Some(match word {
+        "prod" | "production" | "dev" | "development" | "staging" | "stage" | "test" | "live"
+        | "sandbox" | "value" | "plain" | "plaintext" | "text" | "raw" | "base64" | "b64"
+        | "env" | "new" | "old" | "current" | "default" | "main" | "master" | "primary"
+        | "secondary" | "root" | "admin" | "user" | "db" | "str" | "string" | "base" => {
+            Says::Qualifier
+        }
+        "page" | "next" | "previous" | "prev" | "continuation" | "cursor" | "sync" | "special"
+        | "eos" | "bos" | "pad" | "max" | "min" | "num" | "total" | "public" | "cancellation"
+        | "cancel" | "sep" | "mask" | "unk" | "stop" | "design" | "syntax" | "first" | "last"
+        | "idempotency" | "no" | "invalid" | "missing" | "wrong" | "encrypted" | "hashed"
+        | "sealed" | "change" | "pagination" | "resume" | "ident" | "lookahead" => Says::Innocent,
+        _ => return None,
+    })
+}
 
-/// Words before `key` that make it a secret.
-const KEY_OF: &[&str] = &[
-    "api",
-    "access",
-    "secret",
-    "private",
-    "auth",
-    "encryption",
-    "signing",
-    "account",
-    "master",
-    "service",
-    "admin",
-    "subscription",
-    "storage",
-    "license",
-    "deploy",
-    "webhook",
-    "shared",
-    "hmac",
-    "jwt",
-    "session",
-    "cookie",
-    "encrypt",
-    "sign",
-    "app",
-    "consumer",
-    "client",
-    "ingestion",
-];
+/// Whether a key grants access, by the word before `key`. `None`: the key is not a secret.
+fn grants_access(of: &str) -> Option<bool> {
+    match of {
+        "api" | "access" | "secret" => Some(true),
+        "private" | "auth" | "encryption" | "signing" | "account" | "master" | "service"
+        | "admin" | "subscription" | "storage" | "license" | "deploy" | "webhook" | "shared"
+        | "hmac" | "jwt" | "session" | "cookie" | "encrypt" | "sign" | "app" | "consumer"
+        | "client" | "ingestion" => Some(false),
+        _ => None,
+    }
+}
 
 /// Words for password in other languages, with non-ASCII letters.
 const FOREIGN: [&str; 11] = [
@@ -164,10 +94,7 @@ const TRANSLATED: [&str; 4] = ["kennwort", "contrasena", "wachtwoord", "senha"];
 /// Whether a name is the word for password in another language. Its value is likely in that
 /// language too.
 pub(super) fn is_foreign(name: &[u8]) -> bool {
-    let ends = |word: &&str| {
-        let start = name.len().checked_sub(word.len());
-        start.is_some_and(|start| name[start..].eq_ignore_ascii_case(word.as_bytes()))
-    };
+    let ends = |word: &&str| ends_in(name, word.as_bytes());
     let words = || words(name);
     FOREIGN.iter().any(ends)
         || TRANSLATED.iter().any(ends) && !ends(&"desenha")
@@ -218,14 +145,14 @@ pub(super) fn holds(name: &[u8]) -> Option<Holds> {
         return Some(Holds::Password);
     }
     let words = words(name);
-    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = |word: &str| word.bytes().all(is_digit);
     let trailing = words
         .iter()
         .rev()
-        .take_while(|word| is_number(word) || QUALIFIERS.contains(&word.as_str()));
+        .take_while(|word| is_number(word) || says(word) == Some(Says::Qualifier));
     let kept = &words[..words.len() - trailing.count()];
     let (last, before) = kept.split_last()?;
-    if before.iter().any(|word| INNOCENT.contains(&word.as_str())) {
+    if before.iter().any(|word| says(word) == Some(Says::Innocent)) {
         return None;
     }
     let ends = |ends: &[&str]| ends.iter().any(|end| last.ends_with(end));
@@ -236,14 +163,8 @@ pub(super) fn holds(name: &[u8]) -> Option<Holds> {
         "pass" | "pwd" | "psk" | "requirepass" => Some(Holds::Password),
         // In lower case it is the command.
         "sshpass" if !name.iter().any(u8::is_ascii_lowercase) => Some(Holds::Password),
-        "key"
-            if before
-                .last()
-                .is_some_and(|word| KEY_OF.contains(&word.as_str())) =>
-        {
-            let is_access = before
-                .last()
-                .is_some_and(|word| ["api", "secret", "access"].contains(&word.as_str()));
+        "key" => {
+            let is_access = grants_access(before.last()?)?;
             Some(Holds::Key { is_access })
         }
         "token" => Some(Holds::Token { is_qualified }),
@@ -267,8 +188,8 @@ pub(super) fn words(name: &[u8]) -> Vec<String> {
         let is_hump = byte.is_ascii_uppercase()
             && (!before.is_ascii_uppercase() || next_is_lower && before.is_ascii_uppercase());
         let is_digits = byte.is_ascii_digit() != before.is_ascii_digit();
-        let starts = !is_of_word(before) || is_hump || is_digits;
-        if is_of_word(byte) {
+        let starts = !is_alnum(before) || is_hump || is_digits;
+        if is_alnum(byte) {
             match words.last_mut().filter(|_| !starts) {
                 Some(word) => word.push(char::from(byte.to_ascii_lowercase())),
                 None => words.push(char::from(byte.to_ascii_lowercase()).to_string()),
@@ -277,8 +198,4 @@ pub(super) fn words(name: &[u8]) -> Vec<String> {
         before = byte;
     }
     words
-}
-
-pub(super) fn is_of_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
 }

@@ -1,6 +1,7 @@
 //! The operator between a name and its value: `=`, `: str =`, `is`, or `value:` in another member.
 
-use super::assignment::{NAME_BYTES_MAX, after_gutter, is_blank, is_of_name, quote_at, skip};
+use super::assignment::{NAME_BYTES_MAX, after_gutter, quote_at};
+use super::bytes::{is_blank, is_digit, is_of_name, is_space, run, skip, trim_end};
 use super::literal::begins_line;
 use super::names::words;
 use super::text::starts_word;
@@ -112,16 +113,12 @@ fn after_marks(text: &[u8], mut at: usize, is_quoted: bool) -> usize {
         at = skip(text, at, |byte| byte == b'*');
     }
     // `char password[16] = "…"`
-    let size = skip(text, at + 1, |byte| byte.is_ascii_digit());
+    let size = skip(text, at + 1, is_digit);
     if text.get(at) == Some(&b'[') && text.get(size) == Some(&b']') {
         at = size;
     }
     at = skip(text, at, |byte| byte == b']');
-    if is_quoted {
-        skip(text, at, |byte| byte.is_ascii_whitespace())
-    } else {
-        skip(text, at, is_blank)
-    }
+    skip(text, at, if is_quoted { is_space } else { is_blank })
 }
 
 /// The text after `default =` in a call or block that declares the name: `("--password",
@@ -189,11 +186,9 @@ pub(super) fn default_after(text: &[u8], name: (usize, usize)) -> Option<Operato
     const OPERATORS: [&[u8]; 5] = [b"||", b"??", b"?:", b"or ", b"{ "];
     let at = quote_at(text, name.1).map_or(name.1, |(end, _)| end);
     let at = skip(text, at, |byte| matches!(byte, b']' | b')'));
-    let at = skip(text, at, |byte| byte.is_ascii_whitespace());
+    let at = skip(text, at, is_space);
     let rest = &text[at..];
-    let operator = OPERATORS
-        .iter()
-        .find(|operator| rest.starts_with(operator))?;
+    let operator = OPERATORS.iter().find(|known| rest.starts_with(known))?;
     Some(Operator::of_quoted(at + operator.len()))
 }
 
@@ -219,42 +214,23 @@ fn is_set_by_word(text: &[u8], at: usize) -> bool {
         b"config set",
     ];
     let before = &text[at.saturating_sub(BEFORE_BYTES_MAX)..at];
-    let kept = before.len()
-        - before
-            .iter()
-            .rev()
-            .take_while(|byte| is_blank(**byte))
-            .count();
-    let word = &before[..kept];
-    let flag = word
-        .iter()
-        .rposition(|byte| *byte == b' ')
-        .map(|blank| word.split_at(blank));
+    let word = trim_end(before, is_blank);
+    let flag = memchr::memrchr(b' ', word).map(|blank| word.split_at(blank));
     let is_fish = flag.is_some_and(|(set, flag)| {
         set.trim_ascii_end().ends_with(b"set")
             && (flag.ends_with(b"x") || flag == b" --export")
             && flag.starts_with(b" -")
     });
     let ends = |known: &&[u8]| word.ends_with(known) && starts_word(word, word.len() - known.len());
-    kept < before.len() && (is_fish || WORDS.iter().any(ends))
+    word.len() < before.len() && (is_fish || WORDS.iter().any(ends))
 }
 
 /// The offset after `: Type =`, or `at` if there is no type.
 fn after_type(text: &[u8], at: usize) -> usize {
     const TYPE_BYTES_MAX: usize = 40;
-    let is_of_type = |byte: &u8| {
-        is_of_name(*byte)
-            || matches!(
-                byte,
-                b' ' | b'&' | b'<' | b'>' | b'[' | b']' | b'\'' | b'|' | b'.'
-            )
-    };
+    let is_of_type = |byte| is_of_name(byte) || b" &<>[]'|.".contains(&byte);
     let rest = &text[at..];
-    let len = rest
-        .iter()
-        .take(TYPE_BYTES_MAX)
-        .take_while(|byte| is_of_type(byte))
-        .count();
+    let len = run(rest, 0, TYPE_BYTES_MAX, is_of_type);
     let has_value = rest.get(len) == Some(&b'=') && rest[..len].ends_with(b" ");
     if has_value { at + len + 1 } else { at }
 }
@@ -278,8 +254,10 @@ fn after_value_name(text: &[u8], at: usize) -> Option<usize> {
     }
     let quoted = quote_at(text, next);
     let start = quoted.map_or(next, |(start, _)| start);
-    let word = text[start..].iter().take(NAME_BYTES_MAX);
-    let end = start + word.take_while(|byte| byte.is_ascii_alphabetic()).count();
+    let end = start
+        + run(text, start, NAME_BYTES_MAX, |byte| {
+            byte.is_ascii_alphabetic()
+        });
     let is_value = end - start >= VALUE.len()
         && end - start <= "ParameterValue".len()
         && text[end - VALUE.len()..end].eq_ignore_ascii_case(VALUE);

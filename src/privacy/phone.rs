@@ -2,6 +2,7 @@
 //! label such as `tel`. Formats that dates, ids, amounts or tables also use are not redacted.
 
 use super::Found;
+use super::bytes::{run, run_before};
 use super::pii::{Number, is_said_to_be, number, stands_alone};
 use super::text::starts_word;
 
@@ -9,11 +10,7 @@ use super::text::starts_word;
 const DIGITS_MAX: usize = 15;
 
 fn found(start: usize, end: usize) -> Found {
-    Found {
-        name: "phone",
-        start,
-        end,
-    }
+    Found::new("phone", start, end)
 }
 
 /// `+`, the country code and the number.
@@ -73,10 +70,8 @@ fn is_amount(said: &[u8]) -> bool {
 
 /// A number without country code whose first digit is at `at`, or a number after a phone label.
 pub(super) fn national(text: &[u8], at: usize) -> Option<Found> {
-    if at > 0
-        && text[at - 1] == b'('
-        && let Some(found) = bracketed(text, at)
-    {
+    let is_open = text[..at].ends_with(b"(");
+    if let Some(found) = is_open.then(|| bracketed(text, at)).flatten() {
         return Some(found);
     }
     let separated = number(text, at, b" -.", DIGITS_MAX);
@@ -139,7 +134,7 @@ fn is_count(digits: &[u8]) -> bool {
 /// Whether no other number is next to it, as in tables and dumps.
 fn stands_apart(text: &[u8], start: usize, end: usize) -> bool {
     const BLANKS_MAX: usize = 8;
-    let is_blank = |byte: &&u8| matches!(**byte, b' ' | b'\t' | b'|');
+    let is_blank = |byte| matches!(byte, b' ' | b'\t' | b'|');
     let is_number = |word: [Option<&u8>; 3]| match word {
         [Some(one), _, _] if one.is_ascii_digit() => true,
         [Some(one), Some(two), next] => {
@@ -149,12 +144,9 @@ fn stands_apart(text: &[u8], start: usize, end: usize) -> bool {
         }
         _ => false,
     };
-    let before = text[..start].iter().rev().take(BLANKS_MAX);
-    let mut before = text[..start - before.take_while(is_blank).count()]
-        .iter()
-        .rev();
-    let after = text[end..].iter().take(BLANKS_MAX);
-    let mut after = text[end + after.take_while(is_blank).count()..].iter();
+    let start = start - run_before(text, start, BLANKS_MAX, is_blank);
+    let mut before = text[..start].iter().rev();
+    let mut after = text[end + run(text, end, BLANKS_MAX, is_blank)..].iter();
     !is_number([before.next(), before.next(), before.next()])
         && !is_number([after.next(), after.next(), after.next()])
 }
@@ -182,16 +174,14 @@ fn bracketed(text: &[u8], at: usize) -> Option<Found> {
 
 /// Whether the words before a number are a phone label.
 fn is_said(before: &[u8], said: &Number) -> bool {
-    const LABELS: [&str; 16] = [
+    const LABELS: [&str; 14] = [
         "phone",
         "mobile",
         "mobil",
         "handy",
         "tel",
-        "telephone",
         "telefon",
         "t\u{E9}l",
-        "t\u{E9}l\u{E9}phone",
         "portable",
         "phone number",
         "phone_number",

@@ -1,6 +1,7 @@
 //! Personal data: e-mail addresses, card numbers, IBANs and US social security numbers. Phone
 //! numbers are in `phone`, IP addresses in `ip`.
 
+use super::bytes::{is_digit, is_of_name, run, run_before, skip};
 use super::displayed::char_at;
 use super::text::starts_word;
 use super::{Found, ip, phone};
@@ -26,10 +27,7 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Found>) {
         } else {
             iban(text, at)
         };
-        let run = text[at..]
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count();
+        let run = run(text, at, usize::MAX, is_digit);
         let has_stop = run <= 3 && text.get(at + run) == Some(&b'.');
         let number = number.or_else(|| has_stop.then(|| ip::v4(text, at))?);
         at = number
@@ -48,15 +46,8 @@ pub(super) fn member(name: &str, value: &str, found: &mut Vec<Found>) {
     let mut all = Vec::new();
     find([name, ": ", value].concat().as_bytes(), &mut all);
     let from = name.len() + 2;
-    found.extend(
-        all.into_iter()
-            .filter(|one| one.start >= from)
-            .map(|one| Found {
-                name: one.name,
-                start: one.start - from,
-                end: one.end - from,
-            }),
-    );
+    let in_value = all.into_iter().filter(|one| one.start >= from);
+    found.extend(in_value.map(|one| Found::new(one.name, one.start - from, one.end - from)));
 }
 
 /// Length of the address letter at the start of a text. Outside ASCII, only letters of scripts that
@@ -106,12 +97,9 @@ fn email(text: &[u8], at: usize) -> Option<Found> {
     if start > 0 && text[start - 1] == b'\\' && local > 1 && starts_word(text, start + 1) {
         start += 1;
     }
-    while text
-        .get(start)
-        .is_some_and(|byte| matches!(byte, b'.' | b'-' | b'%' | b'+'))
-    {
-        start += 1;
-    }
+    start = skip(text, start, |byte| {
+        matches!(byte, b'.' | b'-' | b'%' | b'+')
+    });
     let (mut len, mut kept) = (0, 0);
     while let Some(one) = letter(&text[at + 1 + len..]).filter(|_| len < DOMAIN_BYTES_MAX) {
         len += one;
@@ -127,20 +115,14 @@ fn email(text: &[u8], at: usize) -> Option<Found> {
         (2..=24).contains(&top.len()) && (top.iter().all(is_letter) || top.starts_with(b"xn--"));
     // `foo@bar.baz()` is a function call.
     let has_top = has_top && text.get(at + 1 + kept) != Some(&b'(');
-    let has_labels = domain
-        .split(|byte| *byte == b'.')
-        .all(|label| !label.is_empty());
+    let has_labels = !domain.split(|byte| *byte == b'.').any(<[u8]>::is_empty);
     let name = &text[start..at];
     // `git@host` is not a person, and `https://user@host` is a URL.
     let is_other =
         name == b"git" || text[..start].ends_with(b"://") || text[..start].ends_with(b"\\/\\/");
     let is_email =
         !name.is_empty() && has_top && has_labels && !is_other && !FILES.contains(&&top[..]);
-    is_email.then_some(Found {
-        name: "email",
-        start,
-        end: at + 1 + kept,
-    })
+    is_email.then(|| Found::new("email", start, at + 1 + kept))
 }
 
 /// Maximum number of digits of a recognized number, plus one.
@@ -203,24 +185,17 @@ pub(super) fn number(text: &[u8], at: usize, separators: &[u8], most: usize) -> 
 
 /// Whether the bytes around a number show that it is not part of something longer.
 pub(super) fn stands_alone(text: &[u8], start: usize, end: usize) -> bool {
-    let joins = |byte: &u8| {
-        byte.is_ascii_alphanumeric()
-            || matches!(
-                byte,
-                b'_' | b'-' | b'.' | b'/' | b'+' | b':' | b'#' | b'=' | b'@'
-            )
-    };
     let after = text.get(end).is_none_or(|byte| {
         // A full stop may end a sentence.
         let goes_on = *byte == b'.' && text.get(end + 1).is_some_and(u8::is_ascii_alphanumeric);
-        !(goes_on || byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'/' | b'@'))
+        !(goes_on || is_of_name(*byte) || matches!(byte, b'/' | b'@'))
     });
-    let before = start == 0 || {
-        let label = matches!(text[start - 1], b':' | b'=');
-        label
-            || !joins(&text[start - 1])
-            || starts_word(text, start) && text[start - 1].is_ascii_alphanumeric()
-    };
+    let before = start
+        .checked_sub(1)
+        .is_none_or(|before| match text[before] {
+            b'_' | b'-' | b'.' | b'/' | b'+' | b'#' | b'@' => false,
+            byte => !byte.is_ascii_alphanumeric() || starts_word(text, start),
+        });
     before && after
 }
 
@@ -250,11 +225,7 @@ fn card(text: &[u8], at: usize) -> Option<Found> {
         [] => false,
     };
     let is_card = is_known && is_grouped && luhn(digits) && stands_alone(text, at, end);
-    is_card.then_some(Found {
-        name: "card_number",
-        start: at,
-        end,
-    })
+    is_card.then(|| Found::new("card_number", at, end))
 }
 
 fn luhn(digits: &[u8]) -> bool {
@@ -290,108 +261,47 @@ fn social_security(text: &[u8], at: usize) -> Option<Found> {
         || digits[0] == 9
         || digits[..3] == [6, 6, 6];
     let is_number = !is_none && (is_dashed || is_said()) && stands_alone(text, at, end);
-    is_number.then_some(Found {
-        name: "ssn",
-        start: at,
-        end,
-    })
+    is_number.then(|| Found::new("ssn", at, end))
 }
 
-/// Countries and the lengths of their IBANs.
-const IBANS: &[(&[u8; 2], usize)] = &[
-    (b"AD", 24),
-    (b"AE", 23),
-    (b"AL", 28),
-    (b"AT", 20),
-    (b"AZ", 28),
-    (b"BA", 20),
-    (b"BE", 16),
-    (b"BG", 22),
-    (b"BH", 22),
-    (b"BR", 29),
-    (b"BY", 28),
-    (b"CH", 21),
-    (b"CR", 22),
-    (b"CY", 28),
-    (b"CZ", 24),
-    (b"DE", 22),
-    (b"DK", 18),
-    (b"DO", 28),
-    (b"EE", 20),
-    (b"EG", 29),
-    (b"ES", 24),
-    (b"FI", 18),
-    (b"FO", 18),
-    (b"FR", 27),
-    (b"GB", 22),
-    (b"GE", 22),
-    (b"GI", 23),
-    (b"GL", 18),
-    (b"GR", 27),
-    (b"GT", 28),
-    (b"HR", 21),
-    (b"HU", 28),
-    (b"IE", 22),
-    (b"IL", 23),
-    (b"IQ", 23),
-    (b"IS", 26),
-    (b"IT", 27),
-    (b"JO", 30),
-    (b"KW", 30),
-    (b"KZ", 20),
-    (b"LB", 28),
-    (b"LC", 32),
-    (b"LI", 21),
-    (b"LT", 20),
-    (b"LU", 20),
-    (b"LV", 21),
-    (b"LY", 25),
-    (b"MC", 27),
-    (b"MD", 24),
-    (b"ME", 22),
-    (b"MK", 19),
-    (b"MR", 27),
-    (b"MT", 31),
-    (b"MU", 30),
-    (b"NL", 18),
-    (b"NO", 15),
-    (b"PK", 24),
-    (b"PL", 28),
-    (b"PS", 29),
-    (b"PT", 25),
-    (b"QA", 29),
-    (b"RO", 24),
-    (b"RS", 22),
-    (b"SA", 24),
-    (b"SC", 31),
-    (b"SE", 24),
-    (b"SI", 19),
-    (b"SK", 24),
-    (b"SM", 27),
-    (b"ST", 25),
-    (b"SV", 28),
-    (b"TL", 23),
-    (b"TN", 24),
-    (b"TR", 26),
-    (b"UA", 29),
-    (b"VA", 22),
-    (b"VG", 24),
-    (b"XK", 20),
-];
+/// Length of a country's IBANs.
+fn iban_len(country: &[u8]) -> Option<usize> {
+    let len = match country {
+        b"NO" => 15,
+        b"BE" => 16,
+        b"DK" | b"FI" | b"FO" | b"GL" | b"NL" => 18,
+        b"MK" | b"SI" => 19,
+        b"AT" | b"BA" | b"EE" | b"KZ" | b"LT" | b"LU" | b"XK" => 20,
+        b"CH" | b"HR" | b"LI" | b"LV" => 21,
+        b"BG" | b"BH" | b"CR" | b"DE" | b"GB" | b"GE" | b"IE" | b"ME" | b"RS" | b"VA" => 22,
+        b"AE" | b"GI" | b"IL" | b"IQ" | b"TL" => 23,
+        b"AD" | b"CZ" | b"ES" | b"MD" | b"PK" | b"RO" | b"SA" | b"SE" | b"SK" | b"TN" | b"VG" => 24,
+        b"LY" | b"PT" | b"ST" => 25,
+        b"IS" | b"TR" => 26,
+        b"FR" | b"GR" | b"IT" | b"MC" | b"MR" | b"SM" => 27,
+        b"AL" | b"AZ" | b"BY" | b"CY" | b"DO" | b"GT" | b"HU" | b"LB" | b"PL" | b"SV" => 28,
+        b"BR" | b"EG" | b"PS" | b"QA" | b"UA" => 29,
+        b"JO" | b"KW" | b"MU" => 30,
+        b"MT" | b"SC" => 31,
+        b"LC" => 32,
+        _ => return None,
+    };
+    Some(len)
+}
 
 /// The IBAN whose check digits are at `at`.
 fn iban(text: &[u8], at: usize) -> Option<Found> {
     let start = at.checked_sub(2)?;
     let country = text.get(start..at)?.to_ascii_uppercase();
-    let (_, len) = IBANS.iter().find(|(known, _)| known[..] == country[..])?;
+    let len = iban_len(&country)?;
     let is_lower = text[start].is_ascii_lowercase();
     let is_of_case =
         |byte: &u8| byte.is_ascii_alphabetic() && byte.is_ascii_lowercase() == is_lower;
     if !is_of_case(&text[start + 1]) {
         return None;
     }
-    let (mut account, mut end) = (Vec::with_capacity(*len), start);
-    while account.len() < *len {
+    let (mut account, mut end) = (Vec::with_capacity(len), start);
+    while account.len() < len {
         match text.get(end)? {
             byte if byte.is_ascii_digit() || is_of_case(byte) => {
                 account.push(byte.to_ascii_uppercase());
@@ -413,11 +323,7 @@ fn iban(text: &[u8], at: usize) -> Option<Found> {
         && account.iter().all(u8::is_ascii_hexdigit)
         && !account[4..].iter().all(u8::is_ascii_digit);
     let is_iban = remainder == 1 && !is_hash && stands_alone(text, start, end);
-    is_iban.then_some(Found {
-        name: "iban",
-        start,
-        end,
-    })
+    is_iban.then(|| Found::new("iban", start, end))
 }
 
 /// Whether one of these labels is directly before a number.
@@ -427,13 +333,8 @@ pub(super) fn is_said_to_be(before: &[u8], labels: &[&str]) -> bool {
     let before = &before[before.len().saturating_sub(32)..];
     let lower = before.to_ascii_lowercase();
     let label = lower.trim_ascii_end();
-    let is_sign = |byte: &u8| {
-        matches!(
-            byte,
-            b':' | b'=' | b'"' | b'\'' | b' ' | b'\\' | b'(' | b'.'
-        )
-    };
-    let signs = lower.iter().rev().take_while(|byte| is_sign(byte)).count();
+    let is_sign = |byte| b":=\"' \\(.".contains(&byte);
+    let signs = run_before(&lower, lower.len(), usize::MAX, is_sign);
     let label = &label[..(lower.len() - signs).min(label.len())];
     let is_word = |word: &str| {
         let start = label.len() - word.len();

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::blocks::PRIVATE_KEY;
 use super::displayed::spelled;
 use super::json::{Said, may_be_json, rewrite};
-use super::scan::{Finding, Scanner};
-use super::{HASH_DIGITS, PLACEHOLDER, PrivacySettings};
+use super::scan::Scanner;
+use super::{Finding, HASH_DIGITS, PLACEHOLDER, PrivacySettings};
 use crate::error::Result;
 
 /// Maximum nesting depth of JSON inside the strings of JSON.

@@ -126,23 +126,17 @@ impl<'a> Runs<'a> {
         }
         let mut known = self.known[class as usize].borrow_mut();
         let place = known.partition_point(|run| run.end <= from);
-        let next = known.get(place).copied();
-        match next {
-            Some(run) if run.start <= from => return run.end,
-            _ => {}
+        let until = known.get(place).map_or(self.text.len(), |next| next.start);
+        if until <= from {
+            return known[place].end;
         }
-        let until = next.map_or(self.text.len(), |run| run.start);
         let end = end_before(near.min(until), until);
-        match (end, next) {
-            (None, Some(run)) => {
-                known[place].start = from;
-                run.end
-            }
-            (end, _) => {
-                let end = end.unwrap_or(until);
-                known.insert(place, Run { start: from, end });
-                end
-            }
+        if let (None, Some(next)) = (end, known.get_mut(place)) {
+            next.start = from;
+            return next.end;
         }
+        let end = end.unwrap_or(until);
+        known.insert(place, Run { start: from, end });
+        end
     }
 }

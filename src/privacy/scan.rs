@@ -5,13 +5,16 @@ use regex::Regex;
 
 use super::anchors::{self, Rule};
 use super::assignment::member;
-use super::breaks::{has_break, is_mixed};
+use super::breaks::has_break;
+use super::bytes::{is_digit, is_mixed, run};
 use super::context::Place;
 use super::displayed::{Displayed, View, differs, displayed};
 use super::json::Said;
 use super::runs::Runs;
 use super::values::Written;
-use super::{Found, HASH_DIGITS, PLACEHOLDER, PrivacySettings, pii};
+use super::{
+    Finding, Found, HASH_DIGITS, NAME_BYTES_MAX, PLACEHOLDER, PrivacySettings, is_hex_digit, pii,
+};
 use crate::error::{Error, Result};
 
 /// The rules that are active.
@@ -22,25 +25,15 @@ pub(super) struct Scanner {
     patterns: Vec<(String, Regex)>,
 }
 
-/// A range to redact. `name` is the name in its placeholder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Finding<'a> {
-    pub name: &'a str,
-    pub start: usize,
-    pub end: usize,
-}
-
 impl Scanner {
     /// # Errors
     /// A pattern of the settings has an invalid name or is not a valid regular expression.
     pub(super) fn new(settings: &PrivacySettings) -> Result<Scanner> {
         let patterns = settings.patterns.iter().map(|pattern| {
             let name = &pattern.name;
-            let is_of_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-            if name.is_empty() || name.len() > super::NAME_BYTES_MAX || !name.bytes().all(is_of_name) {
+            if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(is_of_pattern_name) {
                 return Err(Error::invalid(format!(
-                    "the pattern name {name:?} does not do: give 1 to {} lower-case letters, digits and underscores",
-                    super::NAME_BYTES_MAX
+                    "the pattern name {name:?} does not do: give 1 to {NAME_BYTES_MAX} lower-case letters, digits and underscores"
                 )));
             }
             let regex = Regex::new(&pattern.regex).map_err(|e| {
@@ -113,19 +106,14 @@ impl Scanner {
         }
         // A rule may stop in the middle of a character.
         let is_whole = |at: &usize| text.is_char_boundary(*at);
-        let found = found.into_iter().map(|found| Finding {
-            name: found.name,
-            start: (0..=found.start).rfind(is_whole).unwrap_or_default(),
-            end: (found.end..=text.len())
-                .find(is_whole)
-                .unwrap_or(text.len()),
+        let found = found.into_iter().map(|Finding { name, start, end }| {
+            let start = (0..=start).rfind(is_whole).unwrap_or_default();
+            let end = (end..=text.len()).find(is_whole).unwrap_or(text.len());
+            Finding { name, start, end }
         });
         let matches = self.patterns.iter().flat_map(|(name, regex)| {
-            regex.find_iter(text).map(|found| Finding {
-                name,
-                start: found.start(),
-                end: found.end(),
-            })
+            let all = regex.find_iter(text);
+            all.map(|found| Finding::new(name, found.start(), found.end()))
         });
         let findings: Vec<Finding<'_>> = found.chain(matches).collect();
         if findings.is_empty() {
@@ -159,11 +147,7 @@ impl Scanner {
             if let Rule::Token(token) = rule
                 && let Some(found) = token.found(text, &runs, at)
             {
-                findings.push(Finding {
-                    name: found.name,
-                    start: found.start,
-                    end: found.end,
-                });
+                findings.push(found);
             }
             true
         });
@@ -179,11 +163,7 @@ fn as_displayed<'a>(text: &str, find: impl Fn(&str) -> Vec<Finding<'a>>) -> Vec<
     };
     let raw = |shown: &Displayed, finding: Finding<'a>| {
         let (start, end) = shown.raw(finding.start, finding.end);
-        Finding {
-            start,
-            end,
-            ..finding
-        }
+        Finding::new(finding.name, start, end)
     };
     if shown.text != text {
         let hidden = find(&shown.text).into_iter();
@@ -223,17 +203,14 @@ fn joined(findings: Vec<Finding<'_>>) -> Vec<Finding<'_>> {
     ordered.sort_by_key(|(rank, finding)| (finding.start, *rank));
     let mut joined: Vec<(usize, Finding<'_>)> = Vec::with_capacity(ordered.len());
     for (rank, finding) in ordered {
-        match joined
-            .last_mut()
-            .filter(|(_, last)| finding.start < last.end)
-        {
-            Some((known, last)) => {
+        match joined.last_mut() {
+            Some((known, last)) if finding.start < last.end => {
                 last.end = last.end.max(finding.end);
                 if rank < *known {
                     (*known, last.name) = (rank, finding.name);
                 }
             }
-            None => joined.push((rank, finding)),
+            _ => joined.push((rank, finding)),
         }
     }
     joined.into_iter().map(|(_, finding)| finding).collect()
@@ -254,16 +231,18 @@ pub(crate) fn is_redacted(text: &str) -> bool {
 /// similar may contain a secret.
 pub(super) fn placeholder_len(text: &[u8]) -> Option<usize> {
     let rest = text.strip_prefix(PLACEHOLDER.as_bytes())?;
-    let is_of_name = |byte: &&u8| matches!(**byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
-    let name = rest.iter().take(super::NAME_BYTES_MAX);
-    let name = name.take_while(is_of_name).count();
+    let name = run(rest, 0, NAME_BYTES_MAX, is_of_pattern_name);
     let number = rest[name..].strip_prefix(b":")?;
-    let hex = |byte: &&u8| matches!(**byte, b'0'..=b'9' | b'a'..=b'f');
-    let len = number.iter().take(HASH_DIGITS).take_while(hex).count();
+    let len = run(number, 0, HASH_DIGITS, is_hex_digit);
     let is_number = len > 0 && number[..len].iter().all(u8::is_ascii_digit);
     let is_placeholder =
         name > 0 && (is_number || len == HASH_DIGITS) && number.get(len) == Some(&b']');
     is_placeholder.then(|| text.len() - number.len() + len + 1)
+}
+
+/// Names of patterns, and of the secrets that rules find.
+fn is_of_pattern_name(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || is_digit(byte) || byte == b'_'
 }
 
 /// Whether the JSON contains an escape that only JSON has and that can hide part of a finding or of

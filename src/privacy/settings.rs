@@ -58,29 +58,24 @@ impl PrivacySettings {
     /// All settings that are stricter than these: at least one more kind of data is omitted,
     /// redacted or hashed.
     pub(crate) fn stricter(&self) -> impl Iterator<Item = PrivacySettings> {
-        const FLAGS: u32 = 5;
-        let changed = move |set: u32| {
-            let is_set = |flag: u32| set & (1 << flag) != 0;
-            let settings = PrivacySettings {
-                store_content: self.store_content && !is_set(0),
-                store_payloads: self.store_payloads && !is_set(1),
-                redact_secrets: self.redact_secrets || is_set(2),
-                redact_pii: self.redact_pii || is_set(3),
-                hash_user_id: self.hash_user_id || is_set(4),
-                ..self.clone()
-            };
+        const FLAGS: [fn(&mut PrivacySettings); 5] = [
+            |it| it.store_content = false,
+            |it| it.store_payloads = false,
+            |it| it.redact_secrets = true,
+            |it| it.redact_pii = true,
+            |it| it.hash_user_id = true,
+        ];
+        let mut all = vec![self.clone()];
+        for set in FLAGS {
+            let with_flag = all.clone().into_iter().map(|mut settings| {
+                set(&mut settings);
+                settings
+            });
             // A flag that is already strict yields no other settings.
-            let made = [
-                self.store_content != settings.store_content,
-                self.store_payloads != settings.store_payloads,
-                self.redact_secrets != settings.redact_secrets,
-                self.redact_pii != settings.redact_pii,
-                self.hash_user_id != settings.hash_user_id,
-            ];
-            let changes = made.into_iter().filter(|made| *made).count();
-            (changes == set.count_ones() as usize).then_some(settings)
-        };
-        (1..1 << FLAGS).filter_map(changed)
+            let others: Vec<_> = with_flag.filter(|it| !all.contains(it)).collect();
+            all.extend(others);
+        }
+        all.into_iter().skip(1)
     }
 }
 

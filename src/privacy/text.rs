@@ -1,5 +1,6 @@
 //! Distinguishes secrets from text that looks similar: word starts and randomness.
 
+use super::bytes::{contains, is_mixed};
 use super::names::words;
 
 /// Whether a word starts at `at`: at the start of the text, or after a byte that is not a letter or
@@ -58,10 +59,8 @@ const LOOKED_AT: usize = 256;
 pub(super) fn is_placeholder(text: &[u8]) -> bool {
     // Long random text contains any short word somewhere by chance.
     let lower = lower_start(text);
-    let has_short = || {
-        let mut short = SHORT_PLACEHOLDERS.iter();
-        short.any(|word| memchr::memmem::find(&lower, word.as_bytes()).is_some())
-    };
+    let mut short = SHORT_PLACEHOLDERS.iter();
+    let mut has_short = || short.any(|word| contains(&lower, word));
     has_placeholder(&lower, 6) || !is_jumbled(text) && has_short()
 }
 
@@ -70,13 +69,17 @@ fn lower_start(text: &[u8]) -> Vec<u8> {
     text[..text.len().min(64)].to_ascii_lowercase()
 }
 
-/// Whether a text contains a word that does not occur by chance, or the same character `row` times
-/// in a row.
+/// Whether a text contains a word that does not occur by chance, or `row` characters that are equal
+/// or consecutive.
 fn has_placeholder(lower: &[u8], row: usize) -> bool {
-    let mut long = PLACEHOLDERS.iter();
-    long.any(|word| memchr::memmem::find(lower, word.as_bytes()).is_some())
-        || longest_sequence(lower) >= row
-        || longest_repeat(lower) >= row
+    let is_row = |goes_on: fn(&u8, &u8) -> bool| {
+        let mut rows = lower.chunk_by(goes_on);
+        rows.any(|one| one.len() >= row)
+    };
+    PLACEHOLDERS.iter().any(|word| contains(lower, word))
+        // Like `abcdef` or `123456`.
+        || is_row(|a, b| a.is_ascii_alphanumeric() && a.checked_add(1) == Some(*b))
+        || is_row(|a, b| a == b)
 }
 
 /// Whether a short word is delimited on both sides, which does not occur by chance.
@@ -102,10 +105,7 @@ fn is_jumbled(text: &[u8]) -> bool {
 /// Whether a token's text is random, as a key is and a name is not. Only its start is examined.
 pub(super) fn is_random(text: &[u8]) -> bool {
     let text = &text[..text.len().min(LOOKED_AT)];
-    let has = |class: fn(&u8) -> bool| text.iter().any(class);
-    let is_mixed =
-        has(u8::is_ascii_digit) || has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
-    is_mixed && is_no_placeholder(text)
+    is_mixed(text) && is_no_placeholder(text)
 }
 
 /// Whether the text after a token prefix may be random. Random text contains a short word in one of
@@ -128,30 +128,6 @@ pub(super) fn distinct(text: &[u8]) -> u32 {
         seen[usize::from(byte >> 6)] |= 1 << (byte & 63);
     }
     seen.iter().map(|word| word.count_ones()).sum()
-}
-
-/// Length of the longest sequence like `abcdef` or `123456`.
-fn longest_sequence(text: &[u8]) -> usize {
-    longest(text, |a, b| {
-        a.is_ascii_alphanumeric() && a.checked_add(1) == Some(b)
-    })
-}
-
-fn longest_repeat(text: &[u8]) -> usize {
-    longest(text, |a, b| a == b)
-}
-
-fn longest(text: &[u8], goes_on: fn(u8, u8) -> bool) -> usize {
-    let (mut longest, mut now) = (1, 1);
-    for pair in text.windows(2) {
-        now = if goes_on(pair[0], pair[1]) {
-            now + 1
-        } else {
-            1
-        };
-        longest = longest.max(now);
-    }
-    longest
 }
 
 /// Whether a text is random base64 and not a path: it has letters of both cases, which alternate

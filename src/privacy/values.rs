@@ -1,9 +1,10 @@
 //! Decides which values are secrets: not code, ids or the examples of manuals.
 
-use super::assignment::is_of_name;
+use super::Found;
+use super::bytes::{contains, is_alnum, is_of_name, is_token68, run, trim_end};
 use super::code::{is_code, is_identifier, is_path_of_code, is_type, is_variable};
 use super::context::is_pair;
-use super::names::{Holds, is_of_word};
+use super::names::Holds;
 use super::text::{distinct, is_base64_at_random, is_id, is_placeholder, is_uuid};
 
 /// Maximum length of a value that is considered.
@@ -30,7 +31,7 @@ pub(super) fn secret_in(holds: Holds, value: &[u8], written: Written) -> Option<
         _ => {}
     }
     let end = match written {
-        Written::Bare => trimmed(value),
+        Written::Bare => without_stops(value).len(),
         Written::Quoted | Written::Listed | Written::Literal => value.len(),
     };
     let (value, rest) = value.split_at(end);
@@ -44,8 +45,20 @@ pub(super) fn secret_in(holds: Holds, value: &[u8], written: Written) -> Option<
             _ => is_key(holds, value, written),
         };
     // A trailing `!` may be the last character of a password.
-    let signs = rest.iter().take_while(|byte| **byte == b'!').count();
+    let signs = run(rest, 0, usize::MAX, |byte| byte == b'!');
     is_secret.then_some((0, end + signs))
+}
+
+/// The secret in the value at `start..end`, if the value looks like one.
+pub(super) fn secret_at(
+    holds: Holds,
+    text: &[u8],
+    start: usize,
+    end: usize,
+    written: Written,
+) -> Option<Found> {
+    let (from, to) = secret_in(holds, &text[start..end], written)?;
+    Some(Found::new(holds.name(), start + from, start + to))
 }
 
 /// Whether a UUID under this name is a secret rather than an id. Some services issue UUIDs as keys.
@@ -56,26 +69,18 @@ fn uuid_is_secret(holds: Holds) -> bool {
     )
 }
 
-/// Length of a value without trailing punctuation.
-fn trimmed(value: &[u8]) -> usize {
-    value.len()
-        - value
-            .iter()
-            .rev()
-            .take_while(|byte| matches!(byte, b'.' | b':' | b'!' | b'?'))
-            .count()
+/// A value without trailing punctuation.
+fn without_stops(value: &[u8]) -> &[u8] {
+    trim_end(value, |byte| matches!(byte, b'.' | b':' | b'!' | b'?'))
 }
 
 /// The credentials of an `Authorization` header, after the scheme.
 fn credentials(value: &[u8]) -> Option<(usize, usize)> {
-    let scheme = value.iter().take_while(|byte| is_of_name(**byte)).count();
+    let scheme = run(value, 0, usize::MAX, is_of_name);
     let is_scheme = value.get(scheme) == Some(&b' ');
     let start = if is_scheme { scheme + 1 } else { 0 };
     let rest = &value[start..];
-    let len = rest
-        .iter()
-        .take_while(|b| is_of_name(**b) || matches!(b, b'.' | b'~' | b'+' | b'/' | b'=' | b':'))
-        .count();
+    let len = run(rest, 0, usize::MAX, is_token68);
     let text = &rest[..len];
     let has = |class: fn(&u8) -> bool| text.iter().any(class);
     let is_mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
@@ -94,20 +99,6 @@ fn credentials(value: &[u8]) -> Option<(usize, usize)> {
 
 /// Whether the text is an example password as manuals write it.
 pub(super) fn stands_for_password(text: &[u8]) -> bool {
-    const WORDS: [&[u8]; 12] = [
-        b"password",
-        b"passwd",
-        b"pass",
-        b"pwd",
-        b"pw",
-        b"secret",
-        b"token",
-        b"p",
-        b"key",
-        b"port",
-        b"my_password",
-        b"mypassword",
-    ];
     let lower = text.to_ascii_lowercase();
     // A password's own brackets are escaped in URLs. Our placeholders also have brackets.
     let has_bracket = [b"{}", b"[]", b"()"]
@@ -116,44 +107,36 @@ pub(super) fn stands_for_password(text: &[u8]) -> bool {
     let is_masked = text.iter().all(|byte| *byte == b'*');
     let is_template =
         has_bracket || is_masked || is_variable(text, true) || matches!(text, [b'%', _]);
-    WORDS.contains(&&lower[..]) || is_template || is_placeholder(text)
+    match &lower[..] {
+        b"password" | b"passwd" | b"pass" | b"pwd" | b"pw" | b"secret" | b"token" | b"p"
+        | b"key" | b"port" | b"my_password" | b"mypassword" => true,
+        _ => is_template || is_placeholder(text),
+    }
 }
 
 /// A word with a special character that a sentence calls a password.
 pub(super) fn signed_word(value: &[u8]) -> Option<(usize, usize)> {
     const BYTES_MIN: usize = 7;
     let is_sign = |byte: &u8| matches!(byte, b'!' | b'@' | b'#' | b'$' | b'%' | b'^');
-    let (word, rest) = value.split_at(trimmed(value));
-    let signs = rest.iter().take_while(|byte| **byte == b'!').count();
+    let (word, rest) = value.split_at(without_stops(value).len());
+    let signs = run(rest, 0, usize::MAX, |byte| byte == b'!');
     let is_word = (BYTES_MIN..=VALUE_BYTES_MAX).contains(&word.len())
-        && word.iter().all(|byte| is_of_word(*byte) || is_sign(byte))
+        && word.iter().all(|byte| is_alnum(*byte) || is_sign(byte))
         && word[0].is_ascii_alphanumeric()
         && word.iter().any(is_sign)
         && !is_placeholder(word);
     is_word.then_some((0, word.len() + signs))
 }
 
-/// Number of bytes of a value by class.
-struct Mix {
-    digits: usize,
-    lower: usize,
-    upper: usize,
-    symbols: usize,
-}
-
-fn mix(value: &[u8]) -> Mix {
-    let count = |class: fn(&u8) -> bool| value.iter().filter(|byte| class(byte)).count();
-    let (digits, lower, upper) = (
-        count(u8::is_ascii_digit),
-        count(u8::is_ascii_lowercase),
-        count(u8::is_ascii_uppercase),
-    );
-    Mix {
-        digits,
-        lower,
-        upper,
-        symbols: count(|byte| is_symbol(*byte)),
-    }
+/// Number of digits, lower-case letters, capital letters and symbols.
+fn mix(value: &[u8]) -> [usize; 4] {
+    let classes: [fn(&u8) -> bool; 4] = [
+        u8::is_ascii_digit,
+        u8::is_ascii_lowercase,
+        u8::is_ascii_uppercase,
+        |byte| is_symbol(*byte),
+    ];
+    classes.map(|class| value.iter().filter(|byte| class(byte)).count())
 }
 
 fn is_symbol(byte: u8) -> bool {
@@ -170,17 +153,9 @@ fn is_password(value: &[u8], written: Written) -> bool {
         "password", "pass", "passwd", "pwd", "secret", "token", "test", "admin", "user", "foo",
         "bar", "key", "value", "input", "field", "param", "arg", "step", "var", "sha",
     ];
-    let Mix {
-        digits,
-        lower,
-        upper,
-        symbols,
-    } = mix(value);
-    let letters: Vec<u8> = value
-        .iter()
-        .filter(|b| b.is_ascii_alphabetic())
-        .map(u8::to_ascii_lowercase)
-        .collect();
+    let [digits, lower, upper, symbols] = mix(value);
+    let mut letters = value.to_ascii_lowercase();
+    letters.retain(u8::is_ascii_alphabetic);
     let is_weak = symbols == 0 && WEAK.iter().any(|word| word.as_bytes() == letters);
     let is_mixed = digits > 0 && lower + upper > 0
         || symbols > 0 && lower + upper > 0 && (upper > 0 && lower > 0 || symbols > 1)
@@ -198,13 +173,7 @@ fn is_phrase(value: &[u8]) -> bool {
     let is_separator = |byte: &u8| matches!(byte, b'-' | b'_' | b'.');
     let is_letter = |byte: &u8| byte.is_ascii_alphabetic() || !byte.is_ascii();
     let parts = value.split(is_separator).filter(|part| !part.is_empty());
-    let is_known = |part: &[u8]| {
-        let lower = part.to_ascii_lowercase();
-        ORDINARY.iter().any(|word| word.as_bytes() == lower)
-            || NAMES
-                .iter()
-                .any(|word| memchr::memmem::find(&lower, word.as_bytes()).is_some())
-    };
+    let is_known = |part: &[u8]| is_ordinary(&part.to_ascii_lowercase());
     let is_words = value
         .iter()
         .all(|byte| is_letter(byte) || is_separator(byte));
@@ -217,108 +186,28 @@ fn is_phrase(value: &[u8]) -> bool {
     is_words && !parts.clone().any(is_known) && (count == 1 && !is_said || count >= WORDS_MIN)
 }
 
-/// Words that describe a value and are not one.
-const ORDINARY: &[&str] = &[
-    "string",
-    "number",
-    "boolean",
-    "object",
-    "integer",
-    "varchar",
-    "buffer",
-    "binary",
-    "symbol",
-    "undefined",
-    "nullable",
-    "optional",
-    "required",
-    "erforderlich",
-    "disabled",
-    "enabled",
-    "hidden",
-    "masked",
-    "hashed",
-    "encrypted",
-    "plaintext",
-    "invalid",
-    "incorrect",
-    "missing",
-    "unknown",
-    "unchanged",
-    "changed",
-    "updated",
-    "deleted",
-    "expired",
-    "forgot",
-    "forgotten",
-    "default",
-    "generated",
-    "random",
-    "system",
-    "prompt",
-    "simple",
-    "complex",
-    "strong",
-    "visible",
-    "column",
-    "element",
-    "attribute",
-    "property",
-    "parameter",
-    "argument",
-    "variable",
-    "control",
-    "header",
-    "cookie",
-    "bearer",
-    "digest",
-    "public",
-    "private",
-    "protected",
-    "internal",
-    "external",
-    "static",
-    "nothing",
-    "anything",
-    "something",
-    "whatever",
-    "ignored",
-    "unused",
-    "unset",
-    "inherit",
-    "manual",
-    "blocked",
-    "locked",
-    "accepted",
-    "rejected",
-    "denied",
-    "allowed",
-    "failed",
-    "success",
-    "pending",
-    "bcrypt",
-    "scrypt",
-    "argon",
-    "sha",
-    "validator",
-    "confirm",
-    "confirmation",
-    "repeat",
-    "reset",
-    "current",
-    "account",
-    "database",
-    "postgres",
-    "mongodb",
-    "localhost",
-    "keyring",
-    "keychain",
-    "vault",
-    "environment",
-    "config",
-    "settings",
-    "managed",
-];
+/// Whether a word in lower case describes a value and is not one.
+fn is_ordinary(word: &[u8]) -> bool {
+    match word {
+        b"string" | b"number" | b"boolean" | b"object" | b"integer" | b"varchar" | b"buffer"
+        | b"binary" | b"symbol" | b"undefined" | b"nullable" | b"optional" | b"required"
+        | b"erforderlich" | b"disabled" | b"enabled" | b"hidden" | b"masked" | b"hashed"
+        | b"encrypted" | b"plaintext" | b"invalid" | b"incorrect" | b"missing" | b"unknown"
+        | b"unchanged" | b"changed" | b"updated" | b"deleted" | b"expired" | b"forgot"
+        | b"forgotten" | b"default" | b"generated" | b"random" | b"system" | b"prompt"
+        | b"simple" | b"complex" | b"strong" | b"visible" | b"column" | b"element"
+        | b"attribute" | b"property" | b"parameter" | b"argument" | b"variable" | b"control"
+        | b"header" | b"cookie" | b"bearer" | b"digest" | b"public" | b"private" | b"protected"
+        | b"internal" | b"external" | b"static" | b"nothing" | b"anything" | b"something"
+        | b"whatever" | b"ignored" | b"unused" | b"unset" | b"inherit" | b"manual" | b"blocked"
+        | b"locked" | b"accepted" | b"rejected" | b"denied" | b"allowed" | b"failed"
+        | b"success" | b"pending" | b"bcrypt" | b"scrypt" | b"argon" | b"sha" | b"validator"
+        | b"confirm" | b"confirmation" | b"repeat" | b"reset" | b"current" | b"account"
+        | b"database" | b"postgres" | b"mongodb" | b"localhost" | b"keyring" | b"keychain"
+        | b"vault" | b"environment" | b"config" | b"settings" | b"managed" => true,
+        _ => NAMES.iter().any(|name| contains(word, name)),
+    }
+}
 
 /// Words that occur in names of values and in examples.
 const NAMES: &[&str] = &[
@@ -349,19 +238,11 @@ const NAMES: &[&str] = &[
 
 /// A generated key or token.
 fn is_key(holds: Holds, value: &[u8], written: Written) -> bool {
-    let Mix {
-        digits,
-        lower,
-        upper,
-        symbols,
-    } = mix(value);
+    let [digits, lower, upper, symbols] = mix(value);
     let is_hex = value.iter().all(u8::is_ascii_hexdigit);
     if is_hex && value.len() >= 32 {
         // A digest, unless the name denotes a token.
-        return holds
-            != Holds::Token {
-                is_qualified: false,
-            }
+        return !matches!(holds, Holds::Token { is_qualified } if !is_qualified)
             && distinct(value) >= 6;
     }
     let is_quoted = matches!(written, Written::Quoted | Written::Listed);
@@ -408,11 +289,7 @@ pub(super) fn is_named(value: &[u8]) -> bool {
     };
     let is_plain = value
         .iter()
-        .all(|byte| is_of_word(*byte) || matches!(byte, b'-' | b'_' | b'.' | b'/' | b':'));
-    is_plain
-        && value
-            .split(|byte| !is_of_word(*byte))
-            .filter(is_word)
-            .count()
-            >= 2
+        .all(|byte| is_alnum(*byte) || matches!(byte, b'-' | b'_' | b'.' | b'/' | b':'));
+    let parts = value.split(|byte| !is_alnum(*byte));
+    is_plain && parts.filter(is_word).count() >= 2
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::redact::{Numbers, Redactor};
-use super::{Privacy, sha256};
+use super::redact::Numbers;
+use super::{Privacy, is_hex, sha256};
 use crate::error::{Error, Result};
 use crate::record::declare::{Field, FieldVisitor, Fields, Maybe, Place};
 use crate::record::{
@@ -17,9 +17,8 @@ use crate::record::{
 const WITHHELD: &str = "[CONTENT:len=";
 
 /// The redaction of one record before it is written.
-pub(super) struct Visit<'a> {
+struct Visit<'a> {
     privacy: &'a Privacy,
-    redactor: &'a Redactor,
     numbers: Numbers,
     /// Set if the visit only checks: whether a change was found.
     found: Option<bool>,
@@ -39,43 +38,31 @@ enum Phase {
     Contents,
 }
 
-impl<'a> Visit<'a> {
-    pub(super) fn new(privacy: &'a Privacy, redactor: &'a Redactor) -> Visit<'a> {
-        Visit {
-            privacy,
-            redactor,
-            numbers: Numbers::default(),
-            found: None,
-            phase: Phase::Names,
-            is_of_tool: false,
-            leaves_said: false,
-            changed_hashed: false,
-        }
-    }
-
-    /// A visit that changes nothing and only checks whether the record must change.
-    pub(super) fn look_only(privacy: &'a Privacy, redactor: &'a Redactor) -> Visit<'a> {
-        Visit {
-            found: Some(false),
-            ..Visit::new(privacy, redactor)
-        }
-    }
-
-    /// Whether the record must change.
-    pub(super) fn has_found(&self) -> bool {
-        self.found == Some(true)
-    }
-
-    /// Names come before texts, so that searching for a record by a name yields the same number.
-    pub(super) fn record(&mut self, record: &mut Record) -> Result<()> {
-        self.is_of_tool = match record {
+/// Redacts a record. If `only_checks`, it changes nothing and returns whether the record must
+/// change.
+pub(super) fn visit(privacy: &Privacy, record: &mut Record, only_checks: bool) -> Result<bool> {
+    let mut visit = Visit {
+        privacy,
+        numbers: Numbers::default(),
+        found: only_checks.then_some(false),
+        phase: Phase::Names,
+        is_of_tool: match record {
             Record::Turn(turn) => turn.kind == TurnKind::Tool,
             Record::Message(message) => message.role == Role::Tool,
             _ => false,
-        };
+        },
+        leaves_said: false,
+        changed_hashed: false,
+    };
+    let visited = visit.record(record);
+    visited.map_err(|e| e.with_key(record.kind().stem()))?;
+    Ok(visit.found == Some(true))
+}
+
+impl Visit<'_> {
+    /// Names come before texts, so that searching for a record by a name yields the same number.
+    fn record(&mut self, record: &mut Record) -> Result<()> {
         let says_error = matches!(record, Record::Message(message) if says_error(message));
-        self.changed_hashed = false;
-        self.phase = Phase::Names;
         each_type!(record, it => it.visit(self))?;
         self.phase = Phase::Contents;
         self.leaves_said = says_error && self.privacy.settings.store_content;
@@ -110,7 +97,7 @@ impl<'a> Visit<'a> {
 
     /// A placeholder would not be a valid value here.
     fn check_fixed(&self, field: &Field, name: &str) -> Result<()> {
-        if self.phase == Phase::Names && self.redactor.redacted_key(name).is_some() {
+        if self.phase == Phase::Names && self.privacy.redactor.redacted_key(name).is_some() {
             let message = format!("{} holds a secret: give another name", field.name);
             return Err(Error::invalid(message).with_field(field.name));
         }
@@ -148,7 +135,7 @@ impl<'a> Visit<'a> {
 
     /// Redacts a name, which has a maximum length.
     fn redact_name(&mut self, name: &mut String) {
-        let redacted = self.redactor.redacted(name, &mut self.numbers);
+        let redacted = self.privacy.redactor.redacted(name, &mut self.numbers);
         self.set_name(name, redacted);
     }
 
@@ -162,7 +149,7 @@ impl<'a> Visit<'a> {
     /// The text of what was said or done, or of an error.
     fn withhold_or_redact(&mut self, content: &mut String, is_kept: bool) {
         let changed = if is_kept {
-            self.redactor.redacted(content, &mut self.numbers)
+            self.privacy.redactor.redacted(content, &mut self.numbers)
         } else {
             withheld(content)
         };
@@ -237,7 +224,7 @@ impl FieldVisitor for Visit<'_> {
         if self.phase == Phase::Names
             && let Some(id) = value.given_mut()
         {
-            let redacted = self.redactor.redacted_key(id);
+            let redacted = self.privacy.redactor.redacted_key(id);
             let is_changed = self.set_name(id, redacted);
             // An id in the body, such as the agent's, is not covered by the hash.
             self.changed_hashed |= is_changed && field.place != Place::Body;
@@ -269,8 +256,7 @@ fn withheld(content: &str) -> Option<String> {
         let rest = content.strip_prefix(WITHHELD)?.strip_suffix(']')?;
         let (len, hash) = rest.split_once(",sha256=")?;
         let is_len = !len.is_empty() && len.len() <= 20 && len.bytes().all(|b| b.is_ascii_digit());
-        let is_hash = super::is_sha256(hash);
-        (is_len && is_hash).then_some(())
+        (is_len && is_hex(hash, 64)).then_some(())
     };
     is_withheld().is_none().then(|| summary(content))
 }
@@ -283,19 +269,11 @@ const METADATA_NAMES: [&str; 3] = ["config", "orchestration_mode", "models_used"
 fn without_texts(metadata: &str) -> Option<String> {
     fn withhold(value: &mut Value) -> bool {
         match value {
-            Value::String(text) => {
-                let changed = withheld(text);
-                let is_changed = changed.is_some();
-                if let Some(changed) = changed {
-                    *text = changed;
-                }
-                is_changed
-            }
+            Value::String(text) => withheld(text).map(|it| *text = it).is_some(),
             Value::Array(values) => values.iter_mut().fold(false, |any, it| withhold(it) | any),
-            Value::Object(members) => {
-                let values = members.values_mut();
-                values.fold(false, |any, it| withhold(it) | any)
-            }
+            Value::Object(members) => members
+                .values_mut()
+                .fold(false, |any, it| withhold(it) | any),
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }

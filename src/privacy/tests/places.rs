@@ -412,3 +412,11 @@ fn settings_and_terminals() {
     ];
     assert_eq!(changed(&rows), []);
 }
+
+#[test]
+fn a_label_far_before_a_name_ends_nothing() {
+    for blanks in 30..36 {
+        let text = format!("name:{}password", " ".repeat(blanks));
+        assert_eq!(defaults(&text), text);
+    }
+}
