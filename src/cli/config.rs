@@ -105,29 +105,21 @@ fn user_id_key(replace: bool, yes: bool, context: &mut Context) -> Result<Exit, 
         context.open_to_read()?.user_id_key()?
     };
     let is_fit = key.expected.is_none() || key.expected == key.found;
-    if context.json {
-        context.out.json(&key)?;
-    } else {
-        let shown = |fingerprint: &Option<String>, none: &str| {
-            fingerprint.clone().unwrap_or_else(|| none.to_owned())
-        };
-        let path = key.path.to_string_lossy();
-        context
-            .out
-            .line(&format!("key file       {}", one_line(&path)))?;
-        let found = shown(&key.found, "no such file");
-        context.out.line(&format!("fingerprint    {found}"))?;
-        let expected = shown(&key.expected, "any: no user id was hashed yet");
-        context.out.line(&format!("store expects  {expected}"))?;
-        if replace {
-            context.out.line(&format!("\n{REPLACED}"))?;
-            if !yes {
-                context
-                    .out
-                    .line("Nothing was changed. To continue, add --yes.")?;
-            }
+    let found = key.found.as_deref().unwrap_or("no such file");
+    let any = "any: no user id was hashed yet";
+    let expected = key.expected.as_deref().unwrap_or(any);
+    let path = key.path.to_string_lossy();
+    let mut text = format!(
+        "key file       {}\nfingerprint    {found}\nstore expects  {expected}",
+        one_line(&path)
+    );
+    if replace {
+        text += &format!("\n\n{REPLACED}");
+        if !yes {
+            text += "\nNothing was changed. To continue, add --yes.";
         }
     }
+    context.print(&key, &text)?;
     Ok(Exit::with_findings(!is_fit || replace && !yes))
 }
 
@@ -136,13 +128,8 @@ fn get(name: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
     let settings = set.in_force();
     match name {
         Some(name) => {
-            let value = settings.get(name)?;
-            if context.json {
-                let value = &value;
-                context.out.json(&Named { name, value })?;
-            } else {
-                context.out.line(&shown(&value))?;
-            }
+            let value = &settings.get(name)?;
+            context.print(&Named { name, value }, &shown(value))?;
         }
         None if context.json => context.out.json(&settings)?,
         None => {
@@ -170,16 +157,13 @@ fn change(
     })?;
     changed?;
     let (before, now) = (before.in_force().get(name)?, now.in_force().get(name)?);
-    if context.json {
-        let (before, now) = (&before, &now);
-        context.out.json(&Change { name, before, now })?;
-    } else if before == now {
-        let value = shown(&now);
-        context.out.line(&format!("{name} is {value} already"))?;
+    let (before, now) = (&before, &now);
+    let text = if before == now {
+        format!("{name} is {} already", shown(now))
     } else {
-        let (before, now) = (shown(&before), shown(&now));
-        context.out.line(&format!("{name}: {now} (was {before})"))?;
-    }
+        format!("{name}: {} (was {})", shown(now), shown(before))
+    };
+    context.print(&Change { name, before, now }, &text)?;
     Ok(Exit::Ok)
 }
 

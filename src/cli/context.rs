@@ -1,11 +1,13 @@
 //! Shared by all commands: the store's path and the output.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use decklog::health::{Damage, DamageClass};
 use decklog::retention::RetentionSettings;
 use decklog::{Durability, Options, Settings, Store};
+use serde::Serialize;
 
 use super::exit::Failure;
 use super::output::{self, Output};
@@ -115,6 +117,22 @@ impl Context {
         let store = with_warnings(options.settings(settings).open(path)?)?;
         let is_new = !store.damage()?.iter().any(is_of_manifest);
         Ok((store, is_new))
+    }
+
+    /// Prints a value as JSON, or its text.
+    pub fn print(&mut self, value: &impl Serialize, text: &str) -> io::Result<()> {
+        if self.json {
+            self.out.json(value)
+        } else {
+            self.out.line(text)
+        }
+    }
+
+    /// A message on standard error about the output, below it if both go to a terminal.
+    pub fn say_below(&mut self, message: &str) -> io::Result<()> {
+        self.out.flush()?;
+        output::say(message);
+        Ok(())
     }
 
     /// How many records to list; `None` for all.

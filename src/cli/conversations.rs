@@ -5,7 +5,6 @@ use decklog::query::{ConversationQuery, Order};
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::Printer;
-use super::output;
 use super::pages::each;
 use super::show::grouped;
 
@@ -65,11 +64,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let shown = printer.end("no conversations match; names are case-sensitive");
     let next = args.offset.saturating_add(shown);
     if next < total {
-        context.out.flush()?;
         let (shown, total) = (grouped(shown as u64), grouped(total as u64));
-        output::say(&format!(
+        context.say_below(&format!(
             "{shown} of {total} conversations shown: continue with --offset {next}, or set --limit"
-        ));
+        ))?;
     }
     Ok(Exit::Ok)
 }

@@ -15,7 +15,6 @@ use super::context::{Context, KEEPS_ALL, Level};
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::output::Output;
-use super::show::Shown;
 use super::{import, show, verify};
 
 const SAMPLES: [(&str, &[u8]); 3] = [
@@ -84,7 +83,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     transcript(out, &store.turns(&turns)?.items, &calls)?;
 
     heading(out, "The conversations, with totals of their messages")?;
-    show::row(out, <(Conversation, ConversationStats)>::HEADING)?;
+    show::heading::<(Conversation, ConversationStats)>(out)?;
     let conversations = store.conversations(&ConversationQuery::default())?.items;
     for conversation in &conversations {
         show::row_of(out, conversation)?;
@@ -95,7 +94,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         status: Some(CallStatus::Failed),
         ..CallQuery::default()
     };
-    show::row(out, ToolCall::HEADING)?;
+    show::heading::<ToolCall>(out)?;
     for call in store.tool_calls(&failed)?.items {
         show::row_of(out, &call)?;
     }

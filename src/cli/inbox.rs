@@ -30,15 +30,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         return counts(context, store.inbox().counts()?);
     }
     let list = List::from(Order::OldestFirst, args.part, "no tasks match");
-    list.print(context, |order, limit, after| {
-        let query = TaskQuery {
-            order,
-            limit,
-            after,
-            ..args.query.clone()
-        };
-        store.inbox().list(&query)
-    })
+    list.print(context, &args.query, |query| store.inbox().list(query))
 }
 
 fn counts(context: &mut Context, counts: TaskCounts) -> Result<Exit, Failure> {

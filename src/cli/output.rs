@@ -67,6 +67,15 @@ impl Output {
         self.json_text(&serde_json::to_string(value)?)
     }
 
+    /// A line of JSON for each value.
+    pub fn json_lines<T: Serialize>(
+        &mut self,
+        values: impl IntoIterator<Item = T>,
+    ) -> io::Result<()> {
+        let mut values = values.into_iter();
+        values.try_for_each(|value| self.json(&value))
+    }
+
     /// A line of JSON: byte for byte, unless a terminal shows it.
     pub fn json_text(&mut self, text: &str) -> io::Result<()> {
         if self.is_terminal {

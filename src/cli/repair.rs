@@ -40,9 +40,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let sum = |of: fn(&Repaired) -> u64| repaired.iter().map(of).sum();
     let left = sum(|one| one.altered_lines_left);
     if context.json {
-        for one in &repaired {
-            context.out.json(one)?;
-        }
+        context.out.json_lines(&repaired)?;
         context.out.json(&Summary {
             segments: repaired.len() as u64,
             quarantined_lines: sum(|one| one.quarantined_lines),

@@ -67,9 +67,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         print(args, context, &replay.lines)?;
     }
     if unreadable > 0 {
-        context.out.flush()?;
         let lines = count(unreadable, "line");
-        output::say(&format!("{lines} could not be read: see `decklog verify`"));
+        context.say_below(&format!("{lines} could not be read: see `decklog verify`"))?;
     }
     Ok(Exit::with_findings(unreadable > 0 || rejected > 0))
 }
@@ -96,9 +95,8 @@ fn print(args: &Args, context: &mut Context, lines: &[Replayed]) -> Result<(), F
         }
     }
     if shown.len() < lines.len() {
-        context.out.flush()?;
         let (shown, all) = (shown.len(), lines.len());
-        output::say(&format!("{shown} of {all} records shown: set --limit"));
+        context.say_below(&format!("{shown} of {all} records shown: set --limit"))?;
     }
     Ok(())
 }

@@ -45,9 +45,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let sum = |of: fn(&Seal) -> u64| sealed.iter().map(of).sum();
     let (bytes, lines) = (sum(|seal| seal.bytes), sum(|seal| seal.lines));
     if context.json {
-        for seal in &sealed {
-            context.out.json(seal)?;
-        }
+        context.out.json_lines(&sealed)?;
         let sealed = sealed.len();
         context.out.json(&Summary {
             sealed,

@@ -21,16 +21,14 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     }
     let supervisor = state.supervisor_id.map(|id| format!("#{id}"));
+    let none = || "-".to_owned();
     for (name, value) in [
         ("telegram_offset", state.telegram_offset.to_string()),
         (
             "current_good_rev",
-            state.current_good_rev.unwrap_or_else(|| "-".to_owned()),
+            state.current_good_rev.unwrap_or_else(none),
         ),
-        (
-            "supervisor_id",
-            supervisor.unwrap_or_else(|| "-".to_owned()),
-        ),
+        ("supervisor_id", supervisor.unwrap_or_else(none)),
         ("worker_instance_seq", grouped(state.worker_instance_seq)),
     ] {
         let value = super::escape::one_line(&value);

@@ -3,7 +3,6 @@
 use std::io;
 
 use clap::Subcommand;
-use decklog::health::Damage;
 use decklog::query::ThoughtQuery;
 use decklog::thoughts::ChainCheck;
 
@@ -14,6 +13,7 @@ use super::get::missing;
 use super::list::Printer;
 use super::output::{self, Output};
 use super::show::{count, grouped};
+use super::verify;
 
 /// List thoughts in the order in which they were recorded, or check their chains
 #[derive(Debug, clap::Args)]
@@ -63,7 +63,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         Some(Action::Verify) if args.is_of_list() => Err(Failure::usage(
             "--prev-hash, --limit and --long are only for lists, not for verify",
         )),
-        Some(Action::Verify) => verify(args.task.as_deref(), context),
+        Some(Action::Verify) => verify_chains(args.task.as_deref(), context),
     }
 }
 
@@ -82,13 +82,12 @@ fn list(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     }
     printer.end("no thoughts match; tasks are case-sensitive");
     if page.next.is_some() {
-        context.out.flush()?;
-        output::say("there are more: set --limit");
+        context.say_below("there are more: set --limit")?;
     }
     Ok(Exit::Ok)
 }
 
-fn verify(task: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
+fn verify_chains(task: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
     let checks = match task {
         Some(task) => vec![store.thoughts().verify_chain(task)?],
@@ -100,20 +99,17 @@ fn verify(task: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
     {
         return Ok(missing(format!("thought of task {task:?}")));
     }
-    for check in &checks {
-        if context.json {
-            context.out.json(check)?;
-        } else {
+    if context.json {
+        context.out.json_lines(&checks)?;
+    } else if let Some(first) = checks.first() {
+        for check in &checks {
             print_check(&mut context.out, check)?;
         }
-    }
-    if let (Some(check), false) = (checks.first(), context.json) {
         // Damage may belong to any chain, so it applies to all of them.
-        for place in check.damage.iter() {
-            print_damage(&mut context.out, place)?;
+        for damage in first.damage.iter() {
+            context.out.line(&verify::place(damage))?;
         }
-    }
-    if checks.is_empty() && !context.json {
+    } else {
         output::say("there are no thoughts");
     }
     let is_intact = checks.iter().all(ChainCheck::is_intact);
@@ -151,16 +147,4 @@ fn print_check(out: &mut Output, check: &ChainCheck) -> io::Result<()> {
         place.reason
     );
     out.line(&format!("  {}", one_line(&text)))
-}
-
-fn print_damage(out: &mut Output, damage: &Damage) -> io::Result<()> {
-    let text = format!(
-        "{:<9} {} at byte {}, {}: {}",
-        damage.class.as_str(),
-        damage.file,
-        damage.offset,
-        count(damage.length, "byte"),
-        damage.reason
-    );
-    out.line(&one_line(&text))
 }

@@ -84,24 +84,13 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
 }
 
 fn json(out: &mut Output, found: &Verification, deep: bool) -> io::Result<()> {
-    for damage in &found.damage {
-        out.json(&Finding::Damage(damage))?;
-    }
-    for violation in &found.violations {
-        out.json(&Finding::Violation(violation))?;
-    }
-    for gap in &found.gaps {
-        out.json(&Finding::Gap(gap))?;
-    }
-    for repeat in &found.repeats {
-        out.json(&Finding::Repeat(repeat))?;
-    }
-    for reason in &found.interrupted {
-        out.json(&Finding::Interrupted { reason })?;
-    }
-    for file in &found.foreign {
-        out.json(&Finding::Foreign { file })?;
-    }
+    out.json_lines(found.damage.iter().map(Finding::Damage))?;
+    out.json_lines(found.violations.iter().map(Finding::Violation))?;
+    out.json_lines(found.gaps.iter().map(Finding::Gap))?;
+    out.json_lines(found.repeats.iter().map(Finding::Repeat))?;
+    let interrupted = found.interrupted.iter();
+    out.json_lines(interrupted.map(|reason| Finding::Interrupted { reason }))?;
+    out.json_lines(found.foreign.iter().map(|file| Finding::Foreign { file }))?;
     out.json(&Summary {
         clean: found.is_clean(),
         deep,
@@ -124,14 +113,7 @@ fn json(out: &mut Output, found: &Verification, deep: bool) -> io::Result<()> {
 /// Prints the findings.
 pub fn text(out: &mut Output, found: &Verification, path: &Path) -> io::Result<()> {
     for damage in &found.damage {
-        out.line(&format!(
-            "{:<9} {} at byte {}, {}: {}",
-            damage.class.as_str(),
-            one_line(&damage.file),
-            damage.offset,
-            count(damage.length, "byte"),
-            one_line(&damage.reason)
-        ))?;
+        out.line(&place(damage))?;
     }
     for violation in &found.violations {
         out.line(&format!(
@@ -153,30 +135,24 @@ pub fn text(out: &mut Output, found: &Verification, path: &Path) -> io::Result<(
         out.line(&format!("{:<9} {}: no damage", "note", one_line(reason)))?;
     }
     for file in &found.foreign {
+        let file = one_line(file);
         out.line(&format!(
-            "{:<9} {} does not belong to the store: no damage",
-            "note",
-            one_line(file)
+            "{:<9} {file} does not belong to the store: no damage",
+            "note"
         ))?;
     }
     if !found.removed.is_empty() {
-        let removed = found.removed.iter();
-        let removed = removed
-            .map(|(reason, lines)| format!("{} by {}", count(*lines, "line"), reason.as_str()));
-        let removed: Vec<String> = removed.collect();
+        let by = |(reason, lines): (&RemovalReason, &u64)| {
+            format!("{} by {}", count(*lines, "line"), reason.as_str())
+        };
+        let removed: Vec<String> = found.removed.iter().map(by).collect();
+        let removed = removed.join(", ");
         out.line(&format!(
-            "{:<9} removed, as removals.jsonl says: {}: no damage",
-            "note",
-            removed.join(", ")
+            "{:<9} removed, as removals.jsonl says: {removed}: no damage",
+            "note"
         ))?;
     }
-    let findings =
-        found.damage.len() + found.violations.len() + found.gaps.len() + found.repeats.len();
-    let verdict = if found.is_clean() {
-        "clean".to_owned()
-    } else {
-        count(findings as u64, "finding")
-    };
+    let verdict = findings(found).unwrap_or_else(|| "clean".to_owned());
     let sealed = match found.sealed {
         0 => String::new(),
         sealed => format!(" ({} sealed)", grouped(sealed)),
@@ -188,6 +164,25 @@ pub fn text(out: &mut Output, found: &Verification, path: &Path) -> io::Result<(
         count(found.good_lines, "good line"),
         one_line(&path.display().to_string())
     ))
+}
+
+/// A line about a damaged place.
+pub fn place(damage: &Damage) -> String {
+    format!(
+        "{:<9} {} at byte {}, {}: {}",
+        damage.class.as_str(),
+        one_line(&damage.file),
+        damage.offset,
+        count(damage.length, "byte"),
+        one_line(&damage.reason)
+    )
+}
+
+/// The number of findings, unless all is clean.
+pub fn findings(found: &Verification) -> Option<String> {
+    let findings =
+        found.damage.len() + found.violations.len() + found.gaps.len() + found.repeats.len();
+    (!found.is_clean()).then(|| count(findings as u64, "finding"))
 }
 
 fn range(seqs: SeqRange) -> String {
