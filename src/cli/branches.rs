@@ -43,13 +43,13 @@ pub fn draw(out: &mut Output, nodes: &[Node]) -> io::Result<()> {
                 let sign = if ms < 0 { "-" } else { "" };
                 format!(" {sign}{} ms", grouped(ms.unsigned_abs()))
             });
-            Span::of(format!("  {}{took}", status.as_str()), colour)
+            Span::new(format!("  {}{took}", status.as_str()), Some(colour))
         });
         let detail = one_line(node.detail.trim());
-        let detail = (!detail.is_empty()).then(|| Span::plain(format!("  {detail}")));
+        let detail = (!detail.is_empty()).then(|| Span::new(format!("  {detail}"), None));
         let mut spans = vec![
-            Span::of(branch.drawn(levels), Colour::Dim),
-            Span::plain(one_line(&node.label)),
+            Span::new(branch.drawn(levels), Some(Colour::Dim)),
+            Span::new(one_line(&node.label), None),
         ];
         spans.extend(status.into_iter().chain(detail));
         out.spans(&spans)?;

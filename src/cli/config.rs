@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use decklog::{Settings, Store};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::context::{Context, Level};
 use super::escape::one_line;
@@ -64,14 +64,6 @@ the earlier key stay in the log as they are. No one can find these conversations
 more, and 'decklog erase --user' does not erase them; 'decklog erase --conversation' does.
 If there is a copy of the earlier key, restore it instead.";
 
-/// A setting in `--json`.
-#[derive(Serialize)]
-struct Named<'a> {
-    name: &'a str,
-    /// The effective value; `null` for no limit.
-    value: &'a Value,
-}
-
 /// A change in `--json`.
 #[derive(Serialize)]
 struct Change<'a> {
@@ -128,8 +120,10 @@ fn get(name: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
     let settings = set.in_force();
     match name {
         Some(name) => {
-            let value = &settings.get(name)?;
-            context.print(&Named { name, value }, &shown(value))?;
+            // The effective value; `null` for no limit.
+            let value = settings.get(name)?;
+            let named = json!({"name": name, "value": value});
+            context.print(&named, &shown(&value))?;
         }
         None if context.json => context.out.json(&settings)?,
         None => {

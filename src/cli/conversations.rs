@@ -46,7 +46,13 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         Some(args.offset),
         |limit, offset| {
             let offset = offset.unwrap_or(0);
-            let list = store.conversations(&args.query(until, limit, offset))?;
+            let list = store.conversations(&ConversationQuery {
+                until,
+                order: args.order,
+                limit,
+                offset,
+                ..args.query.clone()
+            })?;
             if offset == args.offset {
                 total = list.total;
             }
@@ -70,16 +76,4 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         ))?;
     }
     Ok(Exit::Ok)
-}
-
-impl Args {
-    fn query(&self, until: Option<i64>, limit: usize, offset: usize) -> ConversationQuery {
-        ConversationQuery {
-            until,
-            order: self.order,
-            limit,
-            offset,
-            ..self.query.clone()
-        }
-    }
 }

@@ -99,21 +99,16 @@ impl<'a> List<'a> {
         };
         let is_turned = self.is_log && order == Order::NewestFirst && !context.json;
         let mut printer = Printer::new(context, self.part.long);
-        let rest = if is_turned {
-            let mut records = Vec::new();
-            let rest = each(limit, PAGE_RECORDS, self.part.after, page, |record| {
-                records.push(record);
-                Ok(())
-            })?;
-            for record in records.iter().rev() {
-                printer.print(record)?;
+        let mut turned = Vec::new();
+        let rest = each(limit, PAGE_RECORDS, self.part.after, page, |record| {
+            if is_turned {
+                turned.push(record);
+                return Ok(());
             }
-            rest
-        } else {
-            each(limit, PAGE_RECORDS, self.part.after, page, |record| {
-                printer.print(&record)
-            })?
-        };
+            printer.print(&record)
+        })?;
+        let mut turned = turned.iter().rev();
+        turned.try_for_each(|record| printer.print(record))?;
         printer.end(self.none);
         if let Some(cursor) = rest {
             context.say_below(&format!(

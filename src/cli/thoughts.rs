@@ -107,7 +107,8 @@ fn verify_chains(task: Option<&str>, context: &mut Context) -> Result<Exit, Fail
         }
         // Damage may belong to any chain, so it applies to all of them.
         for damage in first.damage.iter() {
-            context.out.line(&verify::place(damage))?;
+            let (class, place) = (damage.class.as_str(), verify::place(damage));
+            context.out.line(&format!("{class:<9} {place}"))?;
         }
     } else {
         output::say("there are no thoughts");

@@ -112,34 +112,31 @@ fn json(out: &mut Output, found: &Verification, deep: bool) -> io::Result<()> {
 
 /// Prints the findings.
 pub fn text(out: &mut Output, found: &Verification, path: &Path) -> io::Result<()> {
+    let mut say = |about: &str, text: &str| out.line(&format!("{about:<9} {text}"));
     for damage in &found.damage {
-        out.line(&place(damage))?;
+        say(damage.class.as_str(), &place(damage))?;
     }
     for violation in &found.violations {
-        out.line(&format!(
-            "{:<9} {} at byte {}: {}",
-            "violation",
-            one_line(&violation.file),
-            violation.offset,
-            one_line(&violation.reason)
-        ))?;
+        let (file, offset) = (one_line(&violation.file), violation.offset);
+        let reason = one_line(&violation.reason);
+        say("violation", &format!("{file} at byte {offset}: {reason}"))?;
     }
     for gap in &found.gaps {
-        out.line(&format!("{:<9} no line has seq {}", "gap", range(*gap)))?;
+        say("gap", &format!("no line has seq {}", range(*gap)))?;
     }
     for repeat in &found.repeats {
         let seq = range(*repeat);
-        out.line(&format!("{:<9} several lines have seq {seq}", "repeat"))?;
+        say("repeat", &format!("several lines have seq {seq}"))?;
     }
     for reason in &found.interrupted {
-        out.line(&format!("{:<9} {}: no damage", "note", one_line(reason)))?;
+        say("note", &format!("{}: no damage", one_line(reason)))?;
     }
     for file in &found.foreign {
         let file = one_line(file);
-        out.line(&format!(
-            "{:<9} {file} does not belong to the store: no damage",
-            "note"
-        ))?;
+        say(
+            "note",
+            &format!("{file} does not belong to the store: no damage"),
+        )?;
     }
     if !found.removed.is_empty() {
         let by = |(reason, lines): (&RemovalReason, &u64)| {
@@ -147,10 +144,10 @@ pub fn text(out: &mut Output, found: &Verification, path: &Path) -> io::Result<(
         };
         let removed: Vec<String> = found.removed.iter().map(by).collect();
         let removed = removed.join(", ");
-        out.line(&format!(
-            "{:<9} removed, as removals.jsonl says: {removed}: no damage",
-            "note"
-        ))?;
+        say(
+            "note",
+            &format!("removed, as removals.jsonl says: {removed}: no damage"),
+        )?;
     }
     let verdict = findings(found).unwrap_or_else(|| "clean".to_owned());
     let sealed = match found.sealed {
@@ -166,11 +163,10 @@ pub fn text(out: &mut Output, found: &Verification, path: &Path) -> io::Result<(
     ))
 }
 
-/// A line about a damaged place.
+/// A damaged place, in words.
 pub fn place(damage: &Damage) -> String {
     format!(
-        "{:<9} {} at byte {}, {}: {}",
-        damage.class.as_str(),
+        "{} at byte {}, {}: {}",
         one_line(&damage.file),
         damage.offset,
         count(damage.length, "byte"),

@@ -59,14 +59,18 @@ pub fn heading<T: Shown>(out: &mut Output) -> io::Result<()> {
 }
 
 /// A record's line in a table.
-pub fn row_of<T: Shown>(out: &mut Output, record: &T) -> io::Result<()> {
+pub fn row_of(out: &mut Output, record: &impl Shown) -> io::Result<()> {
+    row(out, &table_row(record))
+}
+
+/// A record's line in a table, not cut yet.
+pub fn table_row<T: Shown>(record: &T) -> String {
     let cells = T::COLUMNS.split('|').zip(record.cells());
     let cells = cells.map(|(heading, cell)| match heading.strip_prefix('>') {
         Some(heading) => format!("{:>1$}", one_line(&cell), heading.len()),
         None => padded(&one_line(&cell), heading.len()),
     });
-    let cells: Vec<String> = cells.collect();
-    row(out, &cells.join("  "))
+    cells.collect::<Vec<String>>().join("  ")
 }
 
 /// A name, or `-`, cut to the width of a column.
