@@ -1,11 +1,11 @@
 //! `decklog config`
 
 use clap::Subcommand;
-use decklog::{Settings, Store};
+use decklog::{Durability, Settings, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::context::{Context, Level};
+use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 
@@ -78,7 +78,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         Command::Set { name, value } => {
             // Before a store is created for it.
             Settings::default().set(name, value)?;
-            let store = context.open_to_write(Level::Disk)?;
+            let store = context.open_to_write(Durability::Disk)?;
             change(&store, name, |settings| settings.set(name, value), context)
         }
         Command::Unset { name } => {
@@ -106,7 +106,7 @@ fn user_id_key(replace: bool, yes: bool, context: &mut Context) -> Result<Exit, 
         one_line(&path)
     );
     if replace {
-        text += &format!("\n\n{REPLACED}");
+        text.extend(["\n\n", REPLACED]);
         if !yes {
             text += "\nNothing was changed. To continue, add --yes.";
         }

@@ -8,12 +8,13 @@ use decklog::import::Importer;
 use decklog::query::{CallQuery, ConversationQuery, Order, TurnQuery};
 use decklog::record::{ConversationStats, ToolCall};
 use decklog::storage::Disk;
-use decklog::{CallStatus, Conversation, ConversationTurn, TurnKind};
+use decklog::{CallStatus, Conversation, ConversationTurn, Durability, TurnKind};
 use uuid::Uuid;
 
-use super::context::{Context, KEEPS_ALL, Level};
+use super::context::{Context, KEEPS_ALL};
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
+use super::list::Paged;
 use super::output::Output;
 use super::{import, show, verify};
 
@@ -51,7 +52,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     };
     let (sessions, log) = (dir.join("sessions"), dir.join("log"));
     write_samples(&sessions)?;
-    let (store, _) = context.open_to_import(&log, Level::Process)?;
+    let (store, _) = context.open_to_import(&log, Durability::Process)?;
     let out = &mut context.out;
 
     heading(
@@ -63,15 +64,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     import::show(out, &importer.finish()?, &log.display().to_string())?;
     out.line(KEEPS_ALL)?;
 
-    let turns = TurnQuery {
-        limit: RECORDS_MAX,
-        ..TurnQuery::default()
-    };
-    let calls = CallQuery {
-        order: Order::OldestFirst,
-        limit: RECORDS_MAX,
-        ..CallQuery::default()
-    };
+    let turns = TurnQuery::default().page(Order::OldestFirst, RECORDS_MAX, None);
+    let calls = CallQuery::default().page(Order::OldestFirst, RECORDS_MAX, None);
     let calls = store.tool_calls(&calls)?.items;
     heading(
         out,

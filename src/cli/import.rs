@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use decklog::import::{Broken, Expired, FileReport, Format, Importer, Progress, Report};
-use decklog::{ErrorKind, Store};
+use decklog::{Durability, ErrorKind, Store};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::context::{Context, KEEPS_ALL, Level};
+use super::context::{Context, KEEPS_ALL};
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::output::{self, Output};
@@ -48,7 +48,7 @@ pub struct Args {
     restore_erased: bool,
     /// When a record is acknowledged
     #[arg(long, value_enum, default_value_t)]
-    durability: Level,
+    durability: Durability,
 }
 
 fn formats() -> impl TypedValueParser<Value = Format> {
@@ -57,7 +57,11 @@ fn formats() -> impl TypedValueParser<Value = Format> {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
-    let paths: Vec<PathBuf> = args.paths.iter().map(of_argument).collect();
+    let paths = args.paths.iter().map(|path| match path.to_str() {
+        Some("-") => PathBuf::from("/dev/stdin"),
+        _ => path.clone(),
+    });
+    let paths: Vec<PathBuf> = paths.collect();
     // Before a store is created: a path may be mistyped.
     if let [path] = &paths[..]
         && let Err(error) = std::fs::metadata(path)
@@ -92,13 +96,6 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     } else {
         Exit::with_findings(!report.broken.is_empty())
     })
-}
-
-fn of_argument(path: &PathBuf) -> PathBuf {
-    match path.to_str() {
-        Some("-") => PathBuf::from("/dev/stdin"),
-        _ => path.clone(),
-    }
 }
 
 /// Imports all paths; a refused path is reported as broken.

@@ -2,10 +2,10 @@
 
 use std::io::{self, IsTerminal};
 
-use decklog::{Ack, AckStatus, Error, Warning, ndjson};
+use decklog::{Ack, AckStatus, Durability, Error, Warning, ndjson};
 use serde::Serialize;
 
-use super::context::{Context, Level};
+use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::output;
 use super::show::count;
@@ -69,7 +69,7 @@ pub struct Args {
     ack: bool,
     /// When a record is acknowledged
     #[arg(long, value_enum, default_value_t)]
-    durability: Level,
+    durability: Durability,
 }
 
 #[derive(Serialize)]

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use decklog::Durability;
 use decklog::record::Day;
 use decklog::replay::{self, Replay, Replayed};
 use serde::Serialize;
 
-use super::context::{Context, KEEPS_ALL, Level};
+use super::context::{Context, KEEPS_ALL};
 use super::exit::{Exit, Failure};
 use super::record::Tally;
 use super::show::count;
@@ -35,7 +36,7 @@ pub struct Args {
     limit: Option<usize>,
     /// With --into: when a record is acknowledged
     #[arg(long, value_enum, default_value_t)]
-    durability: Level,
+    durability: Durability,
 }
 
 fn speed(text: &str) -> Result<f64, String> {

@@ -50,19 +50,13 @@ enum Action {
     Verify,
 }
 
-impl Args {
-    /// Whether an option is given that is only for lists.
-    fn is_of_list(&self) -> bool {
-        self.limit.is_some() || self.long || self.prev_hash.is_some()
-    }
-}
-
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     match &args.action {
         None => list(args, context),
-        Some(Action::Verify) if args.is_of_list() => Err(Failure::usage(
-            "--prev-hash, --limit and --long are only for lists, not for verify",
-        )),
+        Some(Action::Verify) if args.limit.is_some() || args.long || args.prev_hash.is_some() => {
+            let message = "--prev-hash, --limit and --long are only for lists, not for verify";
+            Err(Failure::usage(message))
+        }
         Some(Action::Verify) => verify_chains(args.task.as_deref(), context),
     }
 }
@@ -118,12 +112,10 @@ fn verify_chains(task: Option<&str>, context: &mut Context) -> Result<Exit, Fail
 }
 
 fn print_check(out: &mut Output, check: &ChainCheck) -> io::Result<()> {
-    let verdict = if check.broken.is_some() {
-        "broken"
-    } else if check.is_intact() {
-        "intact"
-    } else {
-        "unsure"
+    let verdict = match (&check.broken, check.is_intact()) {
+        (Some(_), _) => "broken",
+        (None, true) => "intact",
+        (None, false) => "unsure",
     };
     let task = if check.records == 0 && check.task_id.is_empty() {
         "no task can be read".into()

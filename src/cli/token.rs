@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::Subcommand;
 use decklog::access::TokenInfo;
 use decklog::privacy::AccessRole;
-use decklog::{Store, Timestamp};
+use decklog::{Durability, Store, Timestamp};
 use serde::Serialize;
 
-use super::context::{Context, Level};
+use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::get::missing;
@@ -94,7 +94,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             expires_days,
         } => {
             let expires_at = expires_days.map(|days| Timestamp::now().at() + days * DAY_MS);
-            let store = context.open_to_write(Level::Disk)?;
+            let store = context.open_to_write(Durability::Disk)?;
             let (token, info) = store.add_token(name, *role, expires_at)?;
             made(&store, &info, Secret::Token(token.as_str()), context)
         }
@@ -108,7 +108,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             Ok(Exit::Ok)
         }
         Command::Login { role, url } => {
-            let store = context.open_to_write(Level::Disk)?;
+            let store = context.open_to_write(Durability::Disk)?;
             let url = url.clone().unwrap_or_else(|| served(&store));
             let (code, info) = store.add_login_code(*role)?;
             let url = format!("{url}/login?code={}", code.as_str());

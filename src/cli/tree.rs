@@ -13,6 +13,7 @@ use super::context::Context;
 use super::escape::clipped;
 use super::exit::{Exit, Failure};
 use super::get::missing;
+use super::list::Paged;
 use super::output;
 use super::show::{count, failure_in_row, grouped};
 
@@ -78,18 +79,12 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
 fn latest(store: &Store) -> decklog::Result<Option<Root>> {
     let events = EventQuery {
         roots: true,
-        order: Order::NewestFirst,
-        limit: 1,
         ..EventQuery::default()
     };
+    let events = events.page(Order::NewestFirst, 1, None);
     let conversations = ConversationQuery {
         limit: 1,
         ..ConversationQuery::default()
-    };
-    let turns = TurnQuery {
-        order: Order::NewestFirst,
-        limit: 1,
-        ..TurnQuery::default()
     };
     let event = store.events(&events)?.items.pop();
     let event = event.map(|event| (event.created_at, Root::Event(event.id)));
@@ -100,6 +95,7 @@ fn latest(store: &Store) -> decklog::Result<Option<Root>> {
         return Ok(Some(root));
     }
     // For a log with turns but without conversations.
+    let turns = TurnQuery::default().page(Order::NewestFirst, 1, None);
     let turn = store.turns(&turns)?.items.pop();
     Ok(turn.and_then(|turn| turn.thread_id).map(Root::Session))
 }

@@ -17,6 +17,7 @@ use std::io;
 
 use decklog::Kind;
 use decklog::schema::FieldSchema;
+use indicatif::HumanCount;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -155,15 +156,7 @@ pub fn parts_of<const N: usize>(parts: [(u64, &str); N]) -> Option<String> {
 
 /// A number with thousands separators.
 pub fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(n).to_string()
 }
 
 /// A count with its noun.
