@@ -14,7 +14,7 @@
 //! # Ok::<(), decklog::Error>(())
 //! ```
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
 
 use crate::collections::{Ack, IfKnown, given};
 use crate::error::{Error, ErrorKind, Result};
@@ -75,11 +75,8 @@ pub fn read(
     while let Some(line) = read_line(from, line_bytes_max)? {
         number += 1;
         let text = match line {
-            Line::TooLong(bytes) => Err(Error::invalid(format!(
-                "the line has {bytes} bytes: the maximum is {line_bytes_max}"
-            ))),
-            Line::Whole(bytes) if bytes.trim_ascii().is_empty() => continue,
-            Line::Whole(bytes) => String::from_utf8(bytes)
+            Ok(bytes) if bytes.trim_ascii().is_empty() => continue,
+            Ok(bytes) => String::from_utf8(bytes)
                 .map(|text| match text.strip_prefix(BYTE_ORDER_MARK) {
                     // Some programs write a byte order mark before the first line.
                     Some(rest) if number == 1 => rest.to_owned(),
@@ -89,47 +86,36 @@ pub fn read(
                     let valid = e.utf8_error().valid_up_to();
                     Error::invalid(format!("not UTF-8 at byte {valid}"))
                 }),
+            Err(bytes) => Err(Error::invalid(format!(
+                "the line has {bytes} bytes: the maximum is {line_bytes_max}"
+            ))),
         };
         sink(Input { line: number, text });
     }
     Ok(())
 }
 
-enum Line {
-    Whole(Vec<u8>),
-    /// Its length.
-    TooLong(usize),
-}
-
-/// The next line without its LF; `None` at the end.
-fn read_line(from: &mut impl BufRead, line_bytes_max: usize) -> io::Result<Option<Line>> {
+/// The next line without its LF, or the length of a line that is too long; `None` at the end.
+fn read_line(
+    from: &mut impl BufRead,
+    line_bytes_max: usize,
+) -> io::Result<Option<std::result::Result<Vec<u8>, usize>>> {
+    let part_bytes_max = (line_bytes_max as u64).saturating_add(1);
     let (mut line, mut len) = (Vec::new(), 0);
-    let mut began = false;
     loop {
-        let chunk = match from.fill_buf() {
-            Ok(chunk) => chunk,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            Err(e) => return Err(e),
-        };
-        let end = chunk.iter().position(|byte| *byte == b'\n');
-        let part = &chunk[..end.unwrap_or(chunk.len())];
-        began |= !chunk.is_empty();
-        len += part.len();
-        if len <= line_bytes_max {
-            line.extend_from_slice(part);
-        } else {
-            line = Vec::new();
-        }
-        let is_last = chunk.is_empty();
-        let used = part.len() + usize::from(end.is_some());
-        from.consume(used);
-        if end.is_some() || is_last {
+        let part = from.take(part_bytes_max).read_until(b'\n', &mut line)?;
+        let has_end = line.pop_if(|last| *last == b'\n').is_some();
+        len += part - usize::from(has_end);
+        if has_end || part == 0 {
             let line = if len <= line_bytes_max {
-                Line::Whole(line)
+                Ok(line)
             } else {
-                Line::TooLong(len)
+                Err(len)
             };
-            return Ok(began.then_some(line));
+            return Ok((has_end || len > 0).then_some(line));
+        }
+        if len > line_bytes_max {
+            line = Vec::new();
         }
     }
 }

@@ -18,6 +18,8 @@ const LEVEL_COLUMNS: usize = 3;
 /// A node to draw; not escaped yet.
 #[derive(Debug)]
 pub struct Node {
+    /// The depth; the root has 0.
+    pub depth: usize,
     pub label: String,
     pub status: Option<SpanStatus>,
     pub duration_ms: Option<i64>,
@@ -25,15 +27,12 @@ pub struct Node {
     pub detail: String,
 }
 
-/// Draws a tree. `depths` has the depth of every node in `nodes`, in preorder; the root has 0.
-pub fn draw(
-    out: &mut Output,
-    depths: &[usize],
-    nodes: impl IntoIterator<Item = Node>,
-) -> io::Result<()> {
+/// Draws a tree, whose nodes are in preorder.
+pub fn draw(out: &mut Output, nodes: &[Node]) -> io::Result<()> {
     // At most half of the terminal's width: the nodes need the rest.
     let levels = LEVELS_MAX.min(out.columns() / 2 / LEVEL_COLUMNS);
-    for (branch, node) in branches(depths).into_iter().zip(nodes) {
+    let depths: Vec<usize> = nodes.iter().map(|node| node.depth).collect();
+    for (branch, node) in branches(&depths).into_iter().zip(nodes) {
         let status = node.status.map(|status| {
             let colour = match status {
                 SpanStatus::Running => Colour::Yellow,
@@ -44,13 +43,13 @@ pub fn draw(
                 let sign = if ms < 0 { "-" } else { "" };
                 format!(" {sign}{} ms", grouped(ms.unsigned_abs()))
             });
-            Span::of(format!("  {}{took}", status.as_str()), colour)
+            Span::new(format!("  {}{took}", status.as_str()), Some(colour))
         });
         let detail = one_line(node.detail.trim());
-        let detail = (!detail.is_empty()).then(|| Span::plain(format!("  {detail}")));
+        let detail = (!detail.is_empty()).then(|| Span::new(format!("  {detail}"), None));
         let mut spans = vec![
-            Span::of(branch.drawn(levels), Colour::Dim),
-            Span::plain(one_line(&node.label)),
+            Span::new(branch.drawn(levels), Some(Colour::Dim)),
+            Span::new(one_line(&node.label), None),
         ];
         spans.extend(status.into_iter().chain(detail));
         out.spans(&spans)?;
@@ -64,40 +63,30 @@ struct Branch {
     depth: usize,
     /// The node is the last child.
     is_last: bool,
-    /// Bit n is set if the ancestor at level n has further siblings.
+    /// Bit n is set if the ancestor at level n has further siblings. Lower levels do not count.
     goes_on: u64,
 }
 
 fn branches(depths: &[usize]) -> Vec<Branch> {
     // From the end: a level continues above a node if a node of that level comes below it.
     let mut goes_on = 0_u64;
-    let below = |level: usize| u64::MAX >> (u64::BITS as usize - level.min(LEVELS_MAX));
-    let mut branches: Vec<Branch> = depths
-        .iter()
-        .rev()
-        .map(|depth| {
-            let depth = *depth;
-            let level = depth.checked_sub(1).filter(|level| *level < LEVELS_MAX);
-            let bit = level.map_or(0, |level| 1 << level);
-            let branch = Branch {
-                depth,
-                is_last: goes_on & bit == 0,
-                goes_on: level.map_or(goes_on, |level| {
-                    if level == 0 {
-                        0
-                    } else {
-                        goes_on & below(level)
-                    }
-                }),
-            };
-            goes_on = match level {
-                Some(level) => goes_on & below(level + 1) | bit,
-                None if depth == 0 => 0,
-                None => goes_on,
-            };
-            branch
-        })
-        .collect();
+    let branch = |depth: &usize| {
+        let depth = *depth;
+        // None for the root, and for nodes that are too deep.
+        let level = depth.checked_sub(1).filter(|level| *level < LEVELS_MAX);
+        let bit = level.map_or(0, |level| 1 << level);
+        let branch = Branch {
+            depth,
+            is_last: goes_on & bit == 0,
+            goes_on,
+        };
+        if depth <= LEVELS_MAX {
+            let above = bit.saturating_sub(1);
+            goes_on = goes_on & above | bit;
+        }
+        branch
+    };
+    let mut branches: Vec<Branch> = depths.iter().rev().map(branch).collect();
     branches.reverse();
     branches
 }

@@ -28,13 +28,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         args.part,
         "no calls match; names are case-sensitive",
     );
-    list.print(context, |order, limit, after| {
-        let query = CallQuery {
-            order,
-            limit,
-            after,
-            ..args.query.clone()
-        };
-        store.as_of(args.as_of).tool_calls(&query)
+    list.print(context, &args.query, |query| {
+        store.as_of(args.as_of).tool_calls(query)
     })
 }

@@ -62,20 +62,17 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         seal: proof.seal.seal,
         seal_hash: proof.seal.hash.to_string(),
     };
-    if context.json {
-        context.out.json(&verdict)?;
-    } else if let Some(reason) = &verdict.reason {
-        let reason = one_line(reason);
-        context.out.line(&format!("not valid: {reason}"))?;
-    } else {
-        context.out.line(&format!(
+    let text = match &verdict.reason {
+        Some(reason) => format!("not valid: {}", one_line(reason)),
+        None => format!(
             "valid: seal {2} covers line {0} of {1} and has hash {3}",
             verdict.line,
             one_line(verdict.file),
             verdict.seal,
             verdict.seal_hash
-        ))?;
-    }
+        ),
+    };
+    context.print(&verdict, &text)?;
     Ok(Exit::with_findings(!verdict.holds))
 }
 

@@ -1,13 +1,11 @@
 //! `decklog compact`
 
-use std::io;
-
 use decklog::retention::{CompactOptions, CompactedPart};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::retain::{removed_line, until_broken};
-use super::show::{count, grouped, row};
+use super::removal::{self, Part};
+use super::show::count;
 
 /// Drop old superseded and retracted versions, and join small segments
 ///
@@ -25,44 +23,23 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_change()?;
-    let (mut lines, mut bytes) = (0, 0);
-    let mut shown = Ok(());
-    let mut show = |part: &CompactedPart| {
-        lines += part.lines;
-        bytes += part.bytes;
-        shown = show(context, part);
-        until_broken(&shown)
-    };
-    store.compact(CompactOptions {
-        dry_run: args.dry_run,
-        keep_days: args.keep_days,
-        ..CompactOptions::now(&mut show)
+    removal::print(context, args.dry_run, "dropped", |progress| {
+        Ok(store.compact(CompactOptions {
+            dry_run: args.dry_run,
+            keep_days: args.keep_days,
+            ..CompactOptions::now(progress)
+        })?)
     })?;
-    shown?;
-    if !context.json {
-        let verb = if args.dry_run { "would go" } else { "dropped" };
-        context.out.line(&removed_line(lines, bytes, verb))?;
-    }
     Ok(Exit::Ok)
 }
 
-fn show(context: &mut Context, part: &CompactedPart) -> io::Result<()> {
-    if context.json {
-        context.out.json(part)?;
-    } else {
-        let joined = if part.joined > 0 {
-            format!("{} joined", count(part.joined as u64, "segment"))
-        } else {
-            String::new()
+impl Part for CompactedPart {
+    fn columns(&self) -> (String, u64, u64, String) {
+        let what = format!("{}  {:<20}", self.day, self.kind.stem());
+        let joined = match self.joined as u64 {
+            0 => String::new(),
+            joined => format!("{} joined", count(joined, "segment")),
         };
-        let text = format!(
-            "{}  {:<20}  {:>10} lines  {:>14} bytes  {joined}",
-            part.day,
-            part.kind.stem(),
-            grouped(part.lines),
-            grouped(part.bytes),
-        );
-        row(&mut context.out, &text)?;
+        (what, self.lines, self.bytes, joined)
     }
-    context.out.flush()
 }

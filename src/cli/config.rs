@@ -1,11 +1,11 @@
 //! `decklog config`
 
 use clap::Subcommand;
-use decklog::{Settings, Store};
+use decklog::{Durability, Settings, Store};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::context::{Context, Level};
+use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 
@@ -64,14 +64,6 @@ the earlier key stay in the log as they are. No one can find these conversations
 more, and 'decklog erase --user' does not erase them; 'decklog erase --conversation' does.
 If there is a copy of the earlier key, restore it instead.";
 
-/// A setting in `--json`.
-#[derive(Serialize)]
-struct Named<'a> {
-    name: &'a str,
-    /// The effective value; `null` for no limit.
-    value: &'a Value,
-}
-
 /// A change in `--json`.
 #[derive(Serialize)]
 struct Change<'a> {
@@ -86,7 +78,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         Command::Set { name, value } => {
             // Before a store is created for it.
             Settings::default().set(name, value)?;
-            let store = context.open_to_write(Level::Disk)?;
+            let store = context.open_to_write(Durability::Disk)?;
             change(&store, name, |settings| settings.set(name, value), context)
         }
         Command::Unset { name } => {
@@ -105,29 +97,21 @@ fn user_id_key(replace: bool, yes: bool, context: &mut Context) -> Result<Exit, 
         context.open_to_read()?.user_id_key()?
     };
     let is_fit = key.expected.is_none() || key.expected == key.found;
-    if context.json {
-        context.out.json(&key)?;
-    } else {
-        let shown = |fingerprint: &Option<String>, none: &str| {
-            fingerprint.clone().unwrap_or_else(|| none.to_owned())
-        };
-        let path = key.path.to_string_lossy();
-        context
-            .out
-            .line(&format!("key file       {}", one_line(&path)))?;
-        let found = shown(&key.found, "no such file");
-        context.out.line(&format!("fingerprint    {found}"))?;
-        let expected = shown(&key.expected, "any: no user id was hashed yet");
-        context.out.line(&format!("store expects  {expected}"))?;
-        if replace {
-            context.out.line(&format!("\n{REPLACED}"))?;
-            if !yes {
-                context
-                    .out
-                    .line("Nothing was changed. To continue, add --yes.")?;
-            }
+    let found = key.found.as_deref().unwrap_or("no such file");
+    let any = "any: no user id was hashed yet";
+    let expected = key.expected.as_deref().unwrap_or(any);
+    let path = key.path.to_string_lossy();
+    let mut text = format!(
+        "key file       {}\nfingerprint    {found}\nstore expects  {expected}",
+        one_line(&path)
+    );
+    if replace {
+        text.extend(["\n\n", REPLACED]);
+        if !yes {
+            text += "\nNothing was changed. To continue, add --yes.";
         }
     }
+    context.print(&key, &text)?;
     Ok(Exit::with_findings(!is_fit || replace && !yes))
 }
 
@@ -136,13 +120,10 @@ fn get(name: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
     let settings = set.in_force();
     match name {
         Some(name) => {
+            // The effective value; `null` for no limit.
             let value = settings.get(name)?;
-            if context.json {
-                let value = &value;
-                context.out.json(&Named { name, value })?;
-            } else {
-                context.out.line(&shown(&value))?;
-            }
+            let named = json!({"name": name, "value": value});
+            context.print(&named, &shown(&value))?;
         }
         None if context.json => context.out.json(&settings)?,
         None => {
@@ -170,16 +151,13 @@ fn change(
     })?;
     changed?;
     let (before, now) = (before.in_force().get(name)?, now.in_force().get(name)?);
-    if context.json {
-        let (before, now) = (&before, &now);
-        context.out.json(&Change { name, before, now })?;
-    } else if before == now {
-        let value = shown(&now);
-        context.out.line(&format!("{name} is {value} already"))?;
+    let (before, now) = (&before, &now);
+    let text = if before == now {
+        format!("{name} is {} already", shown(now))
     } else {
-        let (before, now) = (shown(&before), shown(&now));
-        context.out.line(&format!("{name}: {now} (was {before})"))?;
-    }
+        format!("{name}: {} (was {})", shown(now), shown(before))
+    };
+    context.print(&Change { name, before, now }, &text)?;
     Ok(Exit::Ok)
 }
 

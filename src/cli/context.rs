@@ -1,11 +1,12 @@
 //! Shared by all commands: the store's path and the output.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use decklog::health::{Damage, DamageClass};
 use decklog::retention::RetentionSettings;
 use decklog::{Durability, Options, Settings, Store};
+use serde::Serialize;
 
 use super::exit::Failure;
 use super::output::{self, Output};
@@ -17,25 +18,6 @@ pub const KEEPS_ALL: &str =
 
 /// Default number of records in a list on a terminal.
 pub const LIMIT_ON_TERMINAL: usize = decklog::query::PAGE_LIMIT;
-
-/// When a record is acknowledged.
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-pub enum Level {
-    /// When the operating system has it: it survives a kill of the process
-    #[default]
-    Process,
-    /// When it is on disk: it survives a power cut
-    Disk,
-}
-
-impl From<Level> for Durability {
-    fn from(level: Level) -> Durability {
-        match level {
-            Level::Process => Durability::Process,
-            Level::Disk => Durability::Disk,
-        }
-    }
-}
 
 #[derive(Debug)]
 pub struct Context {
@@ -97,24 +79,44 @@ impl Context {
     }
 
     /// The store, for writing; created if it does not exist.
-    pub fn open_to_write(&self, level: Level) -> Result<Store, Failure> {
-        let options = self.options().durability(level.into());
+    pub fn open_to_write(&self, durability: Durability) -> Result<Store, Failure> {
+        let options = self.options().durability(durability);
         with_warnings(options.open(self.store_path()?)?)
     }
 
     /// A store to import into, and whether it is new. A new one keeps everything.
-    pub fn open_to_import(&self, path: &Path, level: Level) -> Result<(Store, bool), Failure> {
-        let options = self.options().durability(level.into());
-        if path.join("decklog.json").exists() {
-            return Ok((with_warnings(options.open(path)?)?, false));
+    pub fn open_to_import(
+        &self,
+        path: &Path,
+        durability: Durability,
+    ) -> Result<(Store, bool), Failure> {
+        let mut options = self.options().durability(durability);
+        let is_missing = !path.join("decklog.json").exists();
+        if is_missing {
+            options = options.settings(Settings {
+                retention: RetentionSettings::forever(),
+                ..Settings::default()
+            });
         }
-        let settings = Settings {
-            retention: RetentionSettings::forever(),
-            ..Settings::default()
-        };
-        let store = with_warnings(options.settings(settings).open(path)?)?;
-        let is_new = !store.damage()?.iter().any(is_of_manifest);
+        let store = with_warnings(options.open(path)?)?;
+        let is_new = is_missing && !store.damage()?.iter().any(is_of_manifest);
         Ok((store, is_new))
+    }
+
+    /// Prints a value as JSON, or its text.
+    pub fn print(&mut self, value: &impl Serialize, text: &str) -> io::Result<()> {
+        if self.json {
+            self.out.json(value)
+        } else {
+            self.out.line(text)
+        }
+    }
+
+    /// A message on standard error about the output, below it if both go to a terminal.
+    pub fn say_below(&mut self, message: &str) -> io::Result<()> {
+        self.out.flush()?;
+        output::say(message);
+        Ok(())
     }
 
     /// How many records to list; `None` for all.

@@ -5,7 +5,6 @@ use decklog::query::{ConversationQuery, Order};
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::Printer;
-use super::output;
 use super::pages::each;
 use super::show::grouped;
 
@@ -47,7 +46,13 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         Some(args.offset),
         |limit, offset| {
             let offset = offset.unwrap_or(0);
-            let list = store.conversations(&args.query(until, limit, offset))?;
+            let list = store.conversations(&ConversationQuery {
+                until,
+                order: args.order,
+                limit,
+                offset,
+                ..args.query.clone()
+            })?;
             if offset == args.offset {
                 total = list.total;
             }
@@ -65,23 +70,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let shown = printer.end("no conversations match; names are case-sensitive");
     let next = args.offset.saturating_add(shown);
     if next < total {
-        context.out.flush()?;
         let (shown, total) = (grouped(shown as u64), grouped(total as u64));
-        output::say(&format!(
+        context.say_below(&format!(
             "{shown} of {total} conversations shown: continue with --offset {next}, or set --limit"
-        ));
+        ))?;
     }
     Ok(Exit::Ok)
-}
-
-impl Args {
-    fn query(&self, until: Option<i64>, limit: usize, offset: usize) -> ConversationQuery {
-        ConversationQuery {
-            until,
-            order: self.order,
-            limit,
-            offset,
-            ..self.query.clone()
-        }
-    }
 }

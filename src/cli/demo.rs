@@ -8,29 +8,26 @@ use decklog::import::Importer;
 use decklog::query::{CallQuery, ConversationQuery, Order, TurnQuery};
 use decklog::record::{ConversationStats, ToolCall};
 use decklog::storage::Disk;
-use decklog::{CallStatus, Conversation, ConversationTurn, TurnKind};
+use decklog::{CallStatus, Conversation, ConversationTurn, Durability, TurnKind};
 use uuid::Uuid;
 
-use super::context::{Context, KEEPS_ALL, Level};
+use super::context::{Context, KEEPS_ALL};
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
+use super::list::Paged;
 use super::output::Output;
-use super::show::Shown;
 use super::{import, show, verify};
 
+macro_rules! sample {
+    ($name:literal) => {
+        ($name, include_bytes!(concat!("../../tests/data/", $name)))
+    };
+}
+
 const SAMPLES: [(&str, &[u8]); 3] = [
-    (
-        "claude-code-session.jsonl",
-        include_bytes!("../../tests/data/claude-code-session.jsonl"),
-    ),
-    (
-        "claude-code-subagent.jsonl",
-        include_bytes!("../../tests/data/claude-code-subagent.jsonl"),
-    ),
-    (
-        "codex-rollout.jsonl",
-        include_bytes!("../../tests/data/codex-rollout.jsonl"),
-    ),
+    sample!("claude-code-session.jsonl"),
+    sample!("claude-code-subagent.jsonl"),
+    sample!("codex-rollout.jsonl"),
 ];
 /// More than the samples have.
 const RECORDS_MAX: usize = 10_000;
@@ -55,7 +52,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     };
     let (sessions, log) = (dir.join("sessions"), dir.join("log"));
     write_samples(&sessions)?;
-    let (store, _) = context.open_to_import(&log, Level::Process)?;
+    let (store, _) = context.open_to_import(&log, Durability::Process)?;
     let out = &mut context.out;
 
     heading(
@@ -67,15 +64,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     import::show(out, &importer.finish()?, &log.display().to_string())?;
     out.line(KEEPS_ALL)?;
 
-    let turns = TurnQuery {
-        limit: RECORDS_MAX,
-        ..TurnQuery::default()
-    };
-    let calls = CallQuery {
-        order: Order::OldestFirst,
-        limit: RECORDS_MAX,
-        ..CallQuery::default()
-    };
+    let turns = TurnQuery::default().page(Order::OldestFirst, RECORDS_MAX, None);
+    let calls = CallQuery::default().page(Order::OldestFirst, RECORDS_MAX, None);
     let calls = store.tool_calls(&calls)?.items;
     heading(
         out,
@@ -84,7 +74,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     transcript(out, &store.turns(&turns)?.items, &calls)?;
 
     heading(out, "The conversations, with totals of their messages")?;
-    show::row(out, <(Conversation, ConversationStats)>::HEADING)?;
+    show::heading::<(Conversation, ConversationStats)>(out)?;
     let conversations = store.conversations(&ConversationQuery::default())?.items;
     for conversation in &conversations {
         show::row_of(out, conversation)?;
@@ -95,7 +85,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         status: Some(CallStatus::Failed),
         ..CallQuery::default()
     };
-    show::row(out, ToolCall::HEADING)?;
+    show::heading::<ToolCall>(out)?;
     for call in store.tool_calls(&failed)?.items {
         show::row_of(out, &call)?;
     }
@@ -118,13 +108,12 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
 }
 
 fn given(dir: &Path) -> Result<PathBuf, Failure> {
-    let unusable = |e| Failure::store(format!("cannot use {}: {e}", dir.display()));
+    let shown = dir.display();
+    let unusable = |e| Failure::store(format!("cannot use {shown}: {e}"));
     fs::create_dir_all(dir).map_err(unusable)?;
     if fs::read_dir(dir).map_err(unusable)?.next().is_some() {
-        return Err(Failure::usage(format!(
-            "{} is not empty: give a new directory",
-            dir.display()
-        )));
+        let message = format!("{shown} is not empty: give a new directory");
+        return Err(Failure::usage(message));
     }
     fs::canonicalize(dir).map_err(unusable)
 }
@@ -147,12 +136,8 @@ fn fresh() -> Result<PathBuf, Failure> {
 }
 
 fn write_samples(sessions: &Path) -> Result<(), Failure> {
-    let unwritable = |e| {
-        Failure::store(format!(
-            "cannot write the samples to {}: {e}",
-            sessions.display()
-        ))
-    };
+    let shown = sessions.display();
+    let unwritable = |e| Failure::store(format!("cannot write the samples to {shown}: {e}"));
     fs::create_dir(sessions).map_err(unwritable)?;
     for (name, bytes) in SAMPLES {
         fs::write(sessions.join(name), bytes).map_err(unwritable)?;
@@ -166,27 +151,21 @@ fn heading(out: &mut Output, text: &str) -> io::Result<()> {
 
 /// Turns and calls in order of time, without internal notes of the harnesses.
 fn transcript(out: &mut Output, turns: &[ConversationTurn], calls: &[ToolCall]) -> io::Result<()> {
-    let said = turns
-        .iter()
-        .filter(|turn| matches!(turn.kind, TurnKind::User | TurnKind::Assistant));
     // A turn with calls and without text is imported as the names of its calls, which are
     // shown themselves.
     let made_calls = |turn: &ConversationTurn| {
         turn.content.starts_with("[tool_use ")
             && calls.iter().any(|(req, _)| req.parent_id == turn.id)
     };
-    let said = said.filter(|turn| !made_calls(turn));
-    let mut calls = calls.iter().peekable();
-    for turn in said {
-        while let Some(call) = calls.next_if(|(req, _)| req.started_at.at < turn.created_at.at) {
-            show::row_of(out, call)?;
-        }
-        show::row_of(out, turn)?;
-    }
-    for call in calls {
-        show::row_of(out, call)?;
-    }
-    Ok(())
+    let said = turns.iter().filter(|turn| {
+        matches!(turn.kind, TurnKind::User | TurnKind::Assistant) && !made_calls(turn)
+    });
+    let said = said.map(|turn| (turn.created_at.at, show::table_row(turn)));
+    let calls = calls.iter();
+    let calls = calls.map(|call| (call.0.started_at.at, show::table_row(call)));
+    let mut rows: Vec<(i64, String)> = said.chain(calls).collect();
+    rows.sort_by_key(|(at, _)| *at);
+    rows.iter().try_for_each(|(_, text)| show::row(out, text))
 }
 
 /// Commands to try, ready to be pasted.
@@ -196,46 +175,41 @@ fn commands(
     call: Option<&ToolCall>,
     conversation: Option<Uuid>,
 ) -> io::Result<()> {
-    let program = std::env::args().next().unwrap_or_default();
-    let program = quoted(if program.is_empty() {
-        "decklog"
-    } else {
-        &program
-    });
+    let program = std::env::args()
+        .next()
+        .filter(|program| !program.is_empty());
+    let program = quoted(program.as_deref().unwrap_or("decklog"));
     let path = |below: &str| quoted(&dir.join(below).display().to_string());
     let (log, sessions) = (path("log"), path("sessions"));
-    let ours = [
+    let mut commands = Vec::new();
+    commands.extend(conversation.map(|id| format!("tree {id}")));
+    commands.extend(conversation.map(|id| format!("show {id}")));
+    commands.extend([
         "turns".to_owned(),
         "calls --status failed --long".to_owned(),
         "tail -n 5".to_owned(),
         "replay 2025-12-09 --speed 200".to_owned(),
-    ];
-    let of_conversation = conversation.into_iter();
-    let of_conversation =
-        of_conversation.flat_map(|id| [format!("tree {id}"), format!("show {id}")]);
-    for command in of_conversation.chain(ours) {
+    ]);
+    commands.extend(call.map(|(req, _)| {
+        let call_id = quoted(&req.call_id);
+        format!("get calls {} {call_id} --json", req.request_id)
+    }));
+    for command in commands {
         out.line(&format!("  {program} {command} --store {log}"))?;
     }
-    if let Some((req, _)) = call {
-        let call_id = quoted(&req.call_id);
-        out.line(&format!(
-            "  {program} get calls {} {call_id} --json --store {log}",
-            req.request_id
-        ))?;
-    }
     out.line(&format!(
-        "  {program} import {sessions} --store {log}    # again: adds nothing"
-    ))?;
-    out.line("\nNo decklog needed: the files are the log.\n")?;
-    out.line(&format!(
-        "  grep -h '\"op\":\"failed\"' {log}/*/tool_calls.*.jsonl"
-    ))?;
-    out.line(&format!(
-        "  jq -r 'select(.tool_name==\"apply_patch\").arguments_json' {log}/2025-12-09/tool_calls.*.jsonl"
-    ))?;
-    out.line("\nYour own sessions, into your own log:\n")?;
-    out.line(&format!("  {program} import ~/.claude/projects"))?;
-    out.line(&format!("  {program} calls"))
+        r#"  {program} import {sessions} --store {log}    # again: adds nothing
+
+No decklog needed: the files are the log.
+
+  grep -h '"op":"failed"' {log}/*/tool_calls.*.jsonl
+  jq -r 'select(.tool_name=="apply_patch").arguments_json' {log}/2025-12-09/tool_calls.*.jsonl
+
+Your own sessions, into your own log:
+
+  {program} import ~/.claude/projects
+  {program} calls"#
+    ))
 }
 
 /// A word, quoted for a shell.

@@ -14,7 +14,7 @@ use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::show::{count, grouped};
-use super::time;
+use super::{time, verify};
 
 /// Warns if less space is free than a full segment takes.
 const FREE_BYTES_MIN: u64 = 64 << 20;
@@ -95,42 +95,30 @@ fn of_manifest(manifest: &Damage, counts: &mut DamageCounts) -> Finding {
 
 /// The findings of a check of every byte.
 fn verified(found: &Verification) -> Option<Finding> {
-    let findings =
-        found.damage.len() + found.violations.len() + found.gaps.len() + found.repeats.len();
-    (!found.is_clean()).then(|| Finding {
+    verify::findings(found).map(|findings| Finding {
         about: "verify",
-        what: format!(
-            "{} in a check of every byte",
-            count(findings as u64, "finding")
-        ),
+        what: format!("{findings} in a check of every byte"),
         to_do: "see 'decklog verify'",
     })
 }
 
-fn findings(health: &Health, counts: DamageCounts) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = of_places(&counts).collect();
-    findings.extend(of_files(&counts));
-    if counts.torn > 0 {
-        findings.push(Finding {
-            about: "torn",
-            what: format!(
-                "{} without an LF: a writer died, or is writing",
-                count(counts.torn, "last line")
-            ),
-            to_do: "nothing, if a process is writing now; otherwise 'decklog repair' moves the unacknowledged bytes into quarantine/",
-        });
-    }
-    if let Some(volume) = &health.volume {
-        findings.extend(of_volume(volume));
-    }
-    findings
+/// A possible problem: how often it occurs, and the parts of its [`Finding`].
+type Problem = (u64, &'static str, String, &'static str);
+
+fn findings(health: &Health, counts: DamageCounts) -> impl Iterator<Item = Finding> {
+    let of_volume = health.volume.iter().flat_map(of_volume);
+    let all = of_places(&counts).into_iter().chain(of_files(&counts));
+    let any = all.chain(of_volume).filter(|(n, ..)| *n > 0);
+    any.map(|(_, about, what, to_do)| Finding { about, what, to_do })
 }
 
 /// Problems at positions in files.
-fn of_places(counts: &DamageCounts) -> impl Iterator<Item = Finding> {
+fn of_places(counts: &DamageCounts) -> [Problem; 5] {
     let unreadable = count(counts.unreadable, "file or directory");
     let missing = count(counts.missing, "file");
-    let all = [
+    let damaged = counts.damaged + counts.too_long;
+    let changed = counts.changed + counts.chain;
+    [
         (
             counts.unreadable,
             "unreadable",
@@ -138,12 +126,9 @@ fn of_places(counts: &DamageCounts) -> impl Iterator<Item = Finding> {
             "see 'decklog verify': fix their permissions or the disk, or move them out of the store",
         ),
         (
-            counts.damaged + counts.too_long,
+            damaged,
             "damaged",
-            format!(
-                "{} not a valid line",
-                places(counts.damaged + counts.too_long)
-            ),
+            format!("{} not a valid line", places(damaged)),
             "see 'decklog verify'; 'decklog repair' moves the bytes into quarantine/",
         ),
         (
@@ -153,12 +138,9 @@ fn of_places(counts: &DamageCounts) -> impl Iterator<Item = Finding> {
             "see 'decklog verify': restore a copy",
         ),
         (
-            counts.changed + counts.chain,
+            changed,
             "seals",
-            format!(
-                "{} contrary to the seals",
-                places(counts.changed + counts.chain)
-            ),
+            format!("{} contrary to the seals", places(changed)),
             "see 'decklog verify'",
         ),
         (
@@ -167,16 +149,16 @@ fn of_places(counts: &DamageCounts) -> impl Iterator<Item = Finding> {
             format!("{} changed after it was written", places(counts.altered)),
             "see 'decklog verify'; if the changes are correct, 'decklog repair --accept-edits' accepts them",
         ),
-    ];
-    found(all)
+    ]
 }
 
 /// Problems of whole files.
-fn of_files(counts: &DamageCounts) -> impl Iterator<Item = Finding> {
+fn of_files(counts: &DamageCounts) -> [Problem; 4] {
     let repeated = count(counts.repeated, "file");
     let misplaced = count(counts.misplaced, "file");
     let no_file = count(counts.no_file, "segment's name");
-    let all = [
+    let torn = count(counts.torn, "last line");
+    [
         (
             counts.repeated,
             "repeated",
@@ -195,42 +177,33 @@ fn of_files(counts: &DamageCounts) -> impl Iterator<Item = Finding> {
             format!("{no_file} with an entry that is not a regular file"),
             "see 'decklog verify': move them away",
         ),
-    ];
-    found(all)
-}
-
-/// The findings with a count above 0.
-fn found<const N: usize>(
-    all: [(u64, &'static str, String, &'static str); N],
-) -> impl Iterator<Item = Finding> {
-    let any = all.into_iter().filter(|(count, ..)| *count > 0);
-    any.map(|(_, about, what, to_do)| Finding { about, what, to_do })
+        (
+            counts.torn,
+            "torn",
+            format!("{torn} without an LF: a writer died, or is writing"),
+            "nothing, if a process is writing now; otherwise 'decklog repair' moves the unacknowledged bytes into quarantine/",
+        ),
+    ]
 }
 
 /// Problems of the disk of the store.
-fn of_volume(volume: &Volume) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut find = |about, what, to_do| {
-        findings.push(Finding { about, what, to_do });
-    };
-    if volume.is_network {
-        find(
+fn of_volume(volume: &Volume) -> [Problem; 2] {
+    let file_system = one_line(&volume.file_system);
+    let free = grouped(volume.free_bytes);
+    [
+        (
+            u64::from(volume.is_network),
             "disk",
-            format!(
-                "it is on a network file system, {}",
-                one_line(&volume.file_system)
-            ),
+            format!("it is on a network file system, {file_system}"),
             "keep it on a local disk: locks and shared memory are not reliable across machines",
-        );
-    }
-    if volume.free_bytes < FREE_BYTES_MIN {
-        find(
+        ),
+        (
+            u64::from(volume.free_bytes < FREE_BYTES_MIN),
             "space",
-            format!("{} bytes are free on its disk", grouped(volume.free_bytes)),
+            format!("{free} bytes are free on its disk"),
             "free disk space: when the disk is full, writes fail and the process must open the store again",
-        );
-    }
-    findings
+        ),
+    ]
 }
 
 fn places(n: u64) -> String {
@@ -239,61 +212,48 @@ fn places(n: u64) -> String {
 }
 
 fn text(out: &mut Output, store: &str, health: &Health, findings: &[Finding]) -> io::Result<()> {
-    let mut say = |what: &str, text: &str| out.line(&format!("{what:<11} {text}"));
-    say("store", &one_line(store))?;
+    let mut say = |what: &str, text: String| out.line(&format!("{what:<11} {text}"));
+    say("store", one_line(store).into_owned())?;
     let segments = health.usage.iter().map(|usage| usage.segments).sum();
     let segments = count(segments, "segment");
     let bytes = grouped(health.bytes());
     let last = grouped(health.last_seq);
-    say(
-        "log",
-        &format!("{segments}, {bytes} bytes, last seq {last}"),
-    )?;
-    say("lock", &lock(health.lock))?;
+    say("log", format!("{segments}, {bytes} bytes, last seq {last}"))?;
+    say("lock", lock(health.lock))?;
     if let Some(volume) = &health.volume {
         let free = grouped(volume.free_bytes >> 20);
         let file_system = one_line(&volume.file_system);
-        say("disk", &format!("{file_system}, {free} MiB free"))?;
+        say("disk", format!("{file_system}, {free} MiB free"))?;
     }
     if health.quarantine_files > 0 {
         let files = count(health.quarantine_files, "file");
         let bytes = grouped(health.quarantine_bytes);
-        say(
-            "quarantine",
-            &format!("{files}, {bytes} bytes: inspect them; they can be deleted"),
-        )?;
+        let text = format!("{files}, {bytes} bytes: inspect them; they can be deleted");
+        say("quarantine", text)?;
     }
     let removed = &health.removed;
     if let (Some(at), Some(reason)) = (removed.last_at, removed.last_reason) {
         let lines = count(removed.lines, "line");
         let bytes = grouped(removed.bytes);
         let (last, why) = (time::shown(at), reason.as_str());
-        say(
-            "removed",
-            &format!("{lines}, {bytes} bytes; last on {last} UTC ({why})"),
-        )?;
+        let text = format!("{lines}, {bytes} bytes; last on {last} UTC ({why})");
+        say("removed", text)?;
     }
     for (place, next) in health.next_removals.iter().enumerate() {
         let about = if place == 0 { "goes next" } else { "" };
-        say(about, &goes_next(next))?;
+        say(about, goes_next(next))?;
     }
     if let Some(max_bytes) = health.max_bytes {
         let (bytes, most) = (grouped(health.capped_bytes()), grouped(max_bytes));
-        say(
-            "size cap",
-            &format!(
-                "{bytes} of {most} bytes; above that, the oldest days are removed (retention.max_bytes)"
-            ),
-        )?;
+        let text = format!(
+            "{bytes} of {most} bytes; above that, the oldest days are removed (retention.max_bytes)"
+        );
+        say("size cap", text)?;
     }
     for file in &health.foreign {
-        say(
-            "foreign",
-            &format!(
-                "{} does not belong to the store and is left alone",
-                one_line(file)
-            ),
-        )?;
+        let file = one_line(file);
+        let text = format!("{file} does not belong to the store and is left alone");
+        say("foreign", text)?;
     }
     if !health.usage.is_empty() {
         out.line("")?;
@@ -345,29 +305,22 @@ fn by_kind(out: &mut Output, usage: &[Usage]) -> io::Result<()> {
     for one in usage {
         kinds.entry(one.kind).or_default().push(one);
     }
-    out.line(&format!(
-        "{:<20} {:>9} {:>17}  days",
-        "kind", "segments", "bytes"
-    ))?;
+    let mut row = |kind: &str, segments: &str, bytes: &str, days: &str| {
+        out.line(&format!("{kind:<20} {segments:>9} {bytes:>17}  {days}"))
+    };
+    row("kind", "segments", "bytes", "days")?;
     for (kind, days) in kinds {
-        let segments: u64 = days.iter().map(|day| day.segments).sum();
-        let bytes: u64 = days.iter().map(|day| day.bytes).sum();
+        let segments = days.iter().map(|day| day.segments).sum();
+        let bytes = days.iter().map(|day| day.bytes).sum();
         let range = match days[..] {
             [one] => one.day.to_string(),
-            [first, .., last] => format!(
-                "{} to {}, {}",
-                first.day,
-                last.day,
-                grouped(days.len() as u64)
-            ),
+            [first, .., last] => {
+                let count = grouped(days.len() as u64);
+                format!("{} to {}, {count}", first.day, last.day)
+            }
             [] => String::new(),
         };
-        out.line(&format!(
-            "{:<20} {:>9} {:>17}  {range}",
-            kind.stem(),
-            grouped(segments),
-            grouped(bytes)
-        ))?;
+        row(kind.stem(), &grouped(segments), &grouped(bytes), &range)?;
     }
     Ok(())
 }

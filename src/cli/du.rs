@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::io;
 
 use clap::ValueEnum;
+use decklog::Kind;
 use decklog::health::{Health, Usage};
+use decklog::record::Day;
 use serde::Serialize;
 
 use super::context::Context;
@@ -43,9 +45,9 @@ struct Report<'a> {
 #[derive(Serialize)]
 struct Sum {
     #[serde(skip_serializing_if = "Option::is_none")]
-    day: Option<String>,
+    day: Option<Day>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<&'static str>,
+    kind: Option<Kind>,
     segments: u64,
     bytes: u64,
 }
@@ -77,8 +79,8 @@ fn sums(usage: &[Usage], by: Option<By>) -> Vec<Sum> {
     }
     let sums = sums.into_iter();
     let sums = sums.map(|((day, kind), (segments, bytes))| Sum {
-        day: day.map(|day| day.to_string()),
-        kind: kind.map(decklog::Kind::stem),
+        day,
+        kind,
         segments,
         bytes,
     });
@@ -106,8 +108,8 @@ fn text(
         out.line(&format!("{what:<32} {segments:>9} {bytes:>17}"))
     };
     for sum in usage {
-        let parts = [sum.day.as_deref(), sum.kind];
-        let what: Vec<&str> = parts.into_iter().flatten().collect();
+        let (day, kind) = (sum.day.map(|day| day.to_string()), sum.kind.map(Kind::stem));
+        let what: Vec<&str> = day.as_deref().into_iter().chain(kind).collect();
         row(&what.join(" "), &grouped(sum.segments), sum.bytes)?;
     }
     let segments = usage.iter().map(|sum| sum.segments).sum();

@@ -1,7 +1,5 @@
 //! `decklog erase`
 
-use std::io;
-
 use decklog::ErrorKind;
 use decklog::retention::{EraseOptions, ErasedPart, Erasure};
 use uuid::Uuid;
@@ -10,8 +8,7 @@ use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::output;
-use super::retain::{removed_line, until_broken};
-use super::show::{grouped, row};
+use super::removal::{self, Part};
 
 /// Erase a conversation, a user or a request from every file of the store
 ///
@@ -65,39 +62,24 @@ struct What {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
-    let what = match &args.what {
-        What {
-            conversation: Some(id),
-            ..
-        } => Erasure::Conversation(*id),
-        What {
-            request: Some(id), ..
-        } => Erasure::Request(*id),
-        What { user, .. } => Erasure::User(user.clone().unwrap_or_default()),
+    let what = match (args.what.conversation, args.what.request) {
+        (Some(id), _) => Erasure::Conversation(id),
+        (_, Some(id)) => Erasure::Request(id),
+        (None, None) => Erasure::User(args.what.user.clone().unwrap_or_default()),
     };
     let store = context.open_to_change()?;
-    let (mut lines, mut bytes) = (0, 0);
-    let mut shown = Ok(());
-    let mut show = |part: &ErasedPart| {
-        lines += part.lines;
-        bytes += part.bytes;
-        shown = show(context, part);
-        until_broken(&shown)
-    };
-    let options = EraseOptions {
-        dry_run: args.dry_run,
-        ..EraseOptions::for_good(&mut show)
-    };
-    let erased = store.erase(&what, options);
-    shown?;
-    let erased = erased.map_err(|error| match error.kind() {
-        ErrorKind::Conflict => Failure::Told(Exit::GaveUp, error.to_string()),
-        _ => Failure::from(error),
+    let erased = removal::print(context, args.dry_run, "erased", |progress| {
+        let options = EraseOptions {
+            dry_run: args.dry_run,
+            ..EraseOptions::for_good(progress)
+        };
+        store
+            .erase(&what, options)
+            .map_err(|error| match error.kind() {
+                ErrorKind::Conflict => Failure::Told(Exit::GaveUp, error.to_string()),
+                _ => Failure::from(error),
+            })
     })?;
-    if !context.json {
-        let verb = if args.dry_run { "would go" } else { "erased" };
-        context.out.line(&removed_line(lines, bytes, verb))?;
-    }
     if matches!(what, Erasure::Request(_)) && !erased.parts.is_empty() {
         output::say(
             "the messages of the conversation are kept and may repeat erased data: 'decklog erase --conversation' erases them too",
@@ -125,17 +107,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     ))
 }
 
-fn show(context: &mut Context, part: &ErasedPart) -> io::Result<()> {
-    if context.json {
-        context.out.json(part)?;
-    } else {
-        let text = format!(
-            "{:<44}  {:>10} lines  {:>14} bytes",
-            one_line(&part.file),
-            grouped(part.lines),
-            grouped(part.bytes),
-        );
-        row(&mut context.out, &text)?;
+impl Part for ErasedPart {
+    fn columns(&self) -> (String, u64, u64, String) {
+        let file = format!("{:<44}", one_line(&self.file));
+        (file, self.lines, self.bytes, String::new())
     }
-    context.out.flush()
 }

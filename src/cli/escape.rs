@@ -24,51 +24,52 @@ fn is_unsafe(c: char) -> bool {
 
 /// The text on one line: line breaks and tabs as signs, the rest of [`is_unsafe`] by number.
 pub fn one_line(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| match c {
-        '\n' => Some('↵'),
-        '\t' => Some('⇥'),
-        _ => None,
+    escaped(text, |c, shown| match c {
+        '\n' => shown.push('↵'),
+        '\t' => shown.push('⇥'),
+        _ => by_number(c, shown),
     })
 }
 
 /// The text, with its line breaks kept.
 pub fn lines(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| matches!(c, '\n' | '\t').then_some(c))
-}
-
-fn escaped(text: &str, sign: impl Fn(char) -> Option<char>) -> Cow<'_, str> {
-    if !text.chars().any(is_unsafe) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        match sign(c) {
-            Some(sign) => shown.push(sign),
-            None if is_unsafe(c) => {
-                // Writing to a String cannot fail, here and below.
-                let _ = write!(shown, "\\u{{{:x}}}", u32::from(c));
-            }
-            None => shown.push(c),
-        }
-    }
-    Cow::Owned(shown)
+    escaped(text, |c, shown| match c {
+        '\n' | '\t' => shown.push(c),
+        _ => by_number(c, shown),
+    })
 }
 
 /// Equivalent JSON that is safe to show: such characters occur only in strings, where they can be
 /// escaped.
 pub fn json(text: &str) -> Cow<'_, str> {
+    escaped(text, |c, shown| match c {
+        // Between the tokens of reformatted JSON.
+        '\t' | '\n' => shown.push(c),
+        '\r' => shown.push(' '),
+        _ => {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
+        }
+    })
+}
+
+fn by_number(c: char, shown: &mut String) {
+    // Writing to a String cannot fail, here and above.
+    let _ = write!(shown, "\\u{{{:x}}}", u32::from(c));
+}
+
+/// The text, with each unsafe character as `escape` writes it.
+fn escaped(text: &str, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
     if !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        // Between the tokens of reformatted JSON.
-        if !is_unsafe(c) || matches!(c, '\t' | '\r' | '\n') {
-            shown.push(if c == '\r' { ' ' } else { c });
-            continue;
-        }
-        for unit in c.encode_utf16(&mut [0; 2]) {
-            let _ = write!(shown, "\\u{unit:04x}");
+        if is_unsafe(c) {
+            escape(c, &mut shown);
+        } else {
+            shown.push(c);
         }
     }
     Cow::Owned(shown)

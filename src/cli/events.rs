@@ -28,13 +28,5 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         args.part,
         "no events match; types are case-sensitive",
     );
-    list.print(context, |order, limit, after| {
-        let query = EventQuery {
-            order,
-            limit,
-            after,
-            ..args.query.clone()
-        };
-        store.events(&query)
-    })
+    list.print(context, &args.query, |query| store.events(query))
 }

@@ -96,31 +96,23 @@ impl What {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
-    let has_past = matches!(
-        args.what,
-        What::Calls { .. } | What::Turns { .. } | What::Proposals { .. }
-    );
-    if args.as_of.is_some() && !has_past {
+    let key = args.what.key();
+    if args.as_of.is_some()
+        && !matches!(key, Key::ToolCall { .. } | Key::Turn(_) | Key::Proposal(_))
+    {
         let message =
             "--as-of is only for turns, calls and proposals: other kinds have no earlier states";
         return Err(Failure::usage(message));
     }
     let store = context.open_to_read()?;
-    let key = args.what.key();
+    let past = store.as_of(args.as_of);
     match &args.what {
         What::Calls {
             request_id,
             call_id,
-        } => {
-            let found = store.as_of(args.as_of).get_tool_call(*request_id, call_id);
-            one(context, found?, &key)
-        }
-        What::Turns { id } => one(context, store.as_of(args.as_of).get_turn(*id)?, &key),
-        What::Proposals { request_id } => one(
-            context,
-            store.as_of(args.as_of).get_proposal(*request_id)?,
-            &key,
-        ),
+        } => one(context, past.get_tool_call(*request_id, call_id)?, &key),
+        What::Turns { id } => one(context, past.get_turn(*id)?, &key),
+        What::Proposals { request_id } => one(context, past.get_proposal(*request_id)?, &key),
         What::Conversations { id } => one(context, store.get_conversation(*id)?, &key),
         What::Messages { id } => one(context, store.get_message(*id)?, &key),
         What::Events { id } => one(context, store.get_event(*id)?, &key),

@@ -1,20 +1,20 @@
 //! `decklog import`
 
-use std::cell::RefCell;
+use std::cell::OnceCell;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use decklog::import::{Broken, Expired, FileReport, Format, Importer, Progress, Report};
-use decklog::{ErrorKind, Store};
+use decklog::{Durability, ErrorKind, Store};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::context::{Context, KEEPS_ALL, Level};
+use super::context::{Context, KEEPS_ALL};
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::output::{self, Output};
-use super::show::{count, grouped};
+use super::show::{count, grouped, parts_of};
 
 /// Printed after a change of the store's settings.
 const CHANGED: &str = "The settings retention.conversation_turns, retention.tool_calls, retention.messages and retention.errors are forever now.";
@@ -48,7 +48,7 @@ pub struct Args {
     restore_erased: bool,
     /// When a record is acknowledged
     #[arg(long, value_enum, default_value_t)]
-    durability: Level,
+    durability: Durability,
 }
 
 fn formats() -> impl TypedValueParser<Value = Format> {
@@ -57,7 +57,11 @@ fn formats() -> impl TypedValueParser<Value = Format> {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
-    let paths: Vec<PathBuf> = args.paths.iter().map(|path| of_argument(path)).collect();
+    let paths = args.paths.iter().map(|path| match path.to_str() {
+        Some("-") => PathBuf::from("/dev/stdin"),
+        _ => path.clone(),
+    });
+    let paths: Vec<PathBuf> = paths.collect();
     // Before a store is created: a path may be mistyped.
     if let [path] = &paths[..]
         && let Err(error) = std::fs::metadata(path)
@@ -66,22 +70,16 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         return Err(Failure::usage(message));
     }
     let (store, is_new) = context.open_to_import(&context.store_path()?, args.durability)?;
-    let bar = Bar::new(!context.json && std::io::stderr().is_terminal());
     let before = store.settings()?;
-    let report = import(&store, args, &paths, &bar)?;
+    let report = import(&store, args, &paths, context.json)?;
     store.sync()?;
     let is_changed = store.settings()? != before;
     if context.json {
-        for file in &report.per_file {
-            context.out.json(file)?;
-        }
+        context.out.json_lines(&report.per_file)?;
         context.out.json(&report)?;
     } else {
-        show(
-            &mut context.out,
-            &report,
-            &store.path().display().to_string(),
-        )?;
+        let path = store.path().display().to_string();
+        show(&mut context.out, &report, &path)?;
         if is_new {
             context.out.line(KEEPS_ALL)?;
         }
@@ -100,21 +98,19 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     })
 }
 
-fn of_argument(path: &Path) -> PathBuf {
-    let is_stdin = path == Path::new("-");
-    if is_stdin {
-        PathBuf::from("/dev/stdin")
-    } else {
-        path.to_owned()
-    }
-}
-
 /// Imports all paths; a refused path is reported as broken.
-fn import(store: &Store, args: &Args, paths: &[PathBuf], bar: &Bar) -> Result<Report, Failure> {
+fn import(store: &Store, args: &Args, paths: &[PathBuf], is_json: bool) -> Result<Report, Failure> {
+    let began = Instant::now();
+    let has_bar = !is_json && std::io::stderr().is_terminal();
+    let bar = OnceCell::new();
     let mut importer = Importer::new(store)
         .format(args.format)
         .restore_erased(args.restore_erased)
-        .on_progress(|progress| bar.show(progress));
+        .on_progress(|progress| {
+            if has_bar && began.elapsed() >= BAR_AFTER {
+                show_progress(&bar, progress);
+            }
+        });
     if !args.keep && !args.expire {
         refuse_to_expire(&importer, paths)?;
     }
@@ -125,39 +121,35 @@ fn import(store: &Store, args: &Args, paths: &[PathBuf], bar: &Bar) -> Result<Re
         Expired::Expire
     });
     let mut refused = Vec::new();
-    let mut stopped = None;
-    for path in paths {
-        match importer.path(path) {
-            Ok(()) => {}
-            Err(error) if is_about(&error, path) => refused.push(Broken {
+    let read = paths.iter().try_for_each(|path| match importer.path(path) {
+        Err(error) if is_about(&error, path) => {
+            refused.push(Broken {
                 file: path.display().to_string(),
                 line: 0,
                 reason: error.to_string(),
-            }),
-            Err(error) => {
-                stopped = Some(error);
-                break;
-            }
+            });
+            Ok(())
         }
-    }
+        read => read,
+    });
     let mut report = importer.finish()?;
-    bar.clear();
-    if let Some(error) = stopped {
+    if let Some(bar) = bar.get() {
+        bar.finish_and_clear();
+    }
+    if let Err(error) = read {
         let words = format!("stopped, {} added before", count(report.added, "line"));
         return Err(Failure::from(error).in_front(&words));
     }
     for broken in refused {
-        let known = report.per_file.iter_mut();
-        match known.rev().find(|file| file.file == broken.file) {
-            Some(file) => file.report.broken.push(broken.clone()),
-            None => report.per_file.push(FileReport {
-                file: broken.file.clone(),
-                report: Report {
-                    broken: vec![broken.clone()],
-                    ..Report::default()
-                },
-            }),
-        }
+        let files = &mut report.per_file;
+        let known = files.iter().rposition(|file| file.file == broken.file);
+        let known = known.unwrap_or_else(|| {
+            let file = broken.file.clone();
+            let report = Report::default();
+            files.push(FileReport { file, report });
+            files.len() - 1
+        });
+        files[known].report.broken.push(broken.clone());
         report.broken.push(broken);
     }
     Ok(report)
@@ -214,18 +206,13 @@ pub fn show(out: &mut Output, report: &Report, store: &str) -> std::io::Result<(
         grouped(report.tokens_in),
         grouped(report.tokens_out),
     ))?;
-    let split = [
+    let split = parts_of([
         (report.tokens_cache_write, "written to a cache"),
         (report.tokens_cache_read, "read from a cache"),
         (report.tokens_reasoning, "of reasoning"),
-    ];
-    let split: Vec<String> = split
-        .into_iter()
-        .filter(|(tokens, _)| *tokens > 0)
-        .map(|(tokens, how)| format!("{} {how}", grouped(tokens)))
-        .collect();
-    if !split.is_empty() {
-        out.line(&format!("  of these tokens {}", split.join(", ")))?;
+    ]);
+    if let Some(split) = split {
+        out.line(&format!("  of these tokens {split}"))?;
     }
     if report.repeated > 0 {
         let repeated = count(report.repeated, "line");
@@ -265,11 +252,8 @@ fn show_skipped(out: &mut Output, report: &Report) -> std::io::Result<()> {
             0 => broken.file.clone(),
             line => format!("{}:{line}", broken.file),
         };
-        out.line(&format!(
-            "  {}: {}",
-            one_line(&place),
-            one_line(&broken.reason)
-        ))?;
+        let reason = one_line(&broken.reason);
+        out.line(&format!("  {}: {reason}", one_line(&place)))?;
     }
     if let Some(more) = report.broken.len().checked_sub(BROKEN_SHOWN_MAX + 1) {
         out.line(&format!("  and {} more: --json lists them", more + 1))?;
@@ -277,40 +261,16 @@ fn show_skipped(out: &mut Output, report: &Report) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A progress bar on standard error, on a terminal and for large imports.
-struct Bar {
-    began: Option<Instant>,
-    bar: RefCell<Option<ProgressBar>>,
-}
-
-impl Bar {
-    fn new(is_seen: bool) -> Bar {
-        Bar {
-            began: is_seen.then(Instant::now),
-            bar: RefCell::default(),
-        }
-    }
-
-    fn show(&self, progress: &Progress<'_>) {
-        if self.began.is_none_or(|began| began.elapsed() < BAR_AFTER) {
-            return;
-        }
-        let mut bar = self.bar.borrow_mut();
-        let bar = bar.get_or_insert_with(|| {
-            let style = ProgressStyle::with_template(
-                "{bar:30} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left  {wide_msg}",
-            );
-            ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-        });
-        bar.set_length(progress.bytes_total);
-        bar.set_position(progress.bytes_done);
-        let name = progress.file.file_name().unwrap_or_default();
-        bar.set_message(one_line(&name.to_string_lossy()).into_owned());
-    }
-
-    fn clear(&self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
-    }
+/// Shows a progress bar on standard error, for large imports.
+fn show_progress(bar: &OnceCell<ProgressBar>, progress: &Progress<'_>) {
+    let bar = bar.get_or_init(|| {
+        let style = ProgressStyle::with_template(
+            "{bar:30} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left  {wide_msg}",
+        );
+        ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    });
+    bar.set_length(progress.bytes_total);
+    bar.set_position(progress.bytes_done);
+    let name = progress.file.file_name().unwrap_or_default();
+    bar.set_message(one_line(&name.to_string_lossy()).into_owned());
 }

@@ -30,30 +30,20 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         return counts(context, store.inbox().counts()?);
     }
     let list = List::from(Order::OldestFirst, args.part, "no tasks match");
-    list.print(context, |order, limit, after| {
-        let query = TaskQuery {
-            order,
-            limit,
-            after,
-            ..args.query.clone()
-        };
-        store.inbox().list(&query)
-    })
+    list.print(context, &args.query, |query| store.inbox().list(query))
 }
 
 fn counts(context: &mut Context, counts: TaskCounts) -> Result<Exit, Failure> {
-    if context.json {
-        context.out.json(&counts)?;
-        return Ok(Exit::Ok);
-    }
-    for (status, count) in [
+    let rows = [
         (TaskStatus::Queued, counts.queued),
         (TaskStatus::InProgress, counts.in_progress),
         (TaskStatus::Done, counts.done),
         (TaskStatus::Failed, counts.failed),
-    ] {
+    ];
+    let rows = rows.map(|(status, count)| {
         let (status, count) = (status.as_str(), grouped(count as u64));
-        context.out.line(&format!("{status:<11}  {count:>9}"))?;
-    }
+        format!("{status:<11}  {count:>9}")
+    });
+    context.print(&counts, &rows.join("\n"))?;
     Ok(Exit::Ok)
 }

@@ -1,9 +1,10 @@
 //! A line of the log as readable text.
 
-use std::borrow::Cow;
+use std::collections::HashMap;
 
 use decklog::Kind;
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Result;
 use serde_json::value::RawValue;
 
 use super::escape::{one_line, padded};
@@ -13,79 +14,38 @@ use super::time;
 const SEQ_COLUMNS: usize = 6;
 const WHAT_COLUMNS: usize = 12;
 
-/// The fields that are shown, for all kinds.
-#[derive(Deserialize)]
-struct Shown<'a> {
-    at: Option<i64>,
-    op: Option<Cow<'a, str>>,
-    kind: Option<Cow<'a, str>>,
-    #[serde(default)]
-    content: Cow<'a, str>,
-    text: Option<Cow<'a, str>>,
-    call_id: Option<Cow<'a, str>>,
-    tool_name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    arguments_json: Option<&'a RawValue>,
-    latency_ms: Option<i64>,
-    error_msg: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    outcome_json: Option<&'a RawValue>,
-    request_id: Option<Cow<'a, str>>,
-    commit_hash: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    diffs_json: Option<&'a RawValue>,
-    status: Option<Cow<'a, str>>,
-    client: Option<Cow<'a, str>>,
-    project: Option<Cow<'a, str>>,
-    last_error: Option<Cow<'a, str>>,
-    role: Option<Cow<'a, str>>,
-    error: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    tool_args: Option<&'a RawValue>,
-    event_type: Option<Cow<'a, str>>,
-    /// A number or a text, depending on the kind; also the next field.
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    parent_id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    payload: Option<&'a RawValue>,
-    attempts: Option<i64>,
-    #[serde(rename = "type")]
-    thought_type: Option<Cow<'a, str>>,
-    task_id: Option<Cow<'a, str>>,
-    day: Option<Cow<'a, str>>,
-    model_used: Option<Cow<'a, str>>,
-    messages: Option<u64>,
-    through_seq: Option<u64>,
-}
-
 /// The row of a table for a line of the log.
 pub fn row(kind: Kind, seq: u64, text: &str) -> String {
     // A rewritten line may have other types in its fields: it is shown unchanged.
-    let Ok(line) = serde_json::from_str::<Shown<'_>>(text) else {
+    let Ok([at, what, says]) = cells(kind, text) else {
         return format!("{seq:>SEQ_COLUMNS$}  {}", one_line(text));
     };
-    let (what, says) = match kind {
-        Kind::ConversationTurns => line.turn(),
-        Kind::ToolCalls => line.call(),
-        Kind::CodeEditProposals => ("proposal".to_owned(), line.proposal()),
-        Kind::Conversations => ("conversation".to_owned(), line.conversation()),
-        Kind::Messages => ("message".to_owned(), line.message()),
-        Kind::Events => ("event".to_owned(), line.event()),
-        Kind::Inbox => ("inbox".to_owned(), line.task()),
-        Kind::History => ("history".to_owned(), line.entry()),
-        Kind::ThoughtRecords => ("thought".to_owned(), line.thought()),
-        Kind::Rollups => ("rollup".to_owned(), line.rollup()),
-        // The raw line, so that an unknown kind is shown too.
-        _ => (kind.to_string(), text.to_owned()),
-    };
-    let at = line.at.map(time::shown).unwrap_or_default();
     format!(
         "{seq:>SEQ_COLUMNS$}  {at}  {}  {}",
         padded(&one_line(&what), WHAT_COLUMNS),
         one_line(says.trim())
     )
+}
+
+/// The time of a line, what it is, and what it says.
+fn cells(kind: Kind, text: &str) -> Result<[String; 3]> {
+    let line = Line(serde_json::from_str(text)?);
+    let (what, says) = match kind {
+        Kind::ConversationTurns => line.turn()?,
+        Kind::ToolCalls => line.call()?,
+        Kind::CodeEditProposals => ("proposal".to_owned(), line.proposal()?),
+        Kind::Conversations => ("conversation".to_owned(), line.conversation()?),
+        Kind::Messages => ("message".to_owned(), line.message()?),
+        Kind::Events => ("event".to_owned(), line.event()?),
+        Kind::Inbox => ("inbox".to_owned(), line.task()?),
+        Kind::History => ("history".to_owned(), line.said("text")?),
+        Kind::ThoughtRecords => ("thought".to_owned(), line.thought()?),
+        Kind::Rollups => ("rollup".to_owned(), line.rollup()?),
+        // The raw line, so that an unknown kind is shown too.
+        _ => (kind.to_string(), text.to_owned()),
+    };
+    let at = line.get("at")?.map(time::shown);
+    Ok([at.unwrap_or_default(), what, says])
 }
 
 /// The non-empty parts of a row.
@@ -94,119 +54,125 @@ fn joined<const N: usize>(parts: [Option<String>; N]) -> String {
     parts.join("  ")
 }
 
-fn text(value: Option<&Cow<'_, str>>) -> Option<String> {
-    value.map(|value| value.clone().into_owned())
-}
+/// The fields of a line.
+struct Line<'a>(HashMap<String, &'a RawValue>);
 
-/// A payload stored as a string is shown as its text.
-fn payload(value: Option<&RawValue>) -> Option<String> {
-    let value = value?.get();
-    Some(serde_json::from_str(value).unwrap_or_else(|_| value.to_owned()))
-}
+impl Line<'_> {
+    fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
+        let value = self.0.get(name);
+        value.map_or(Ok(None), |value| serde_json::from_str(value.get()))
+    }
 
-fn failed(why: Option<&Cow<'_, str>>) -> Option<String> {
-    why.map(|why| format!("! {why}"))
-}
+    fn text(&self, name: &str) -> Result<String> {
+        Ok(self.get(name)?.unwrap_or_default())
+    }
 
-impl Shown<'_> {
-    fn op(&self) -> &str {
-        self.op.as_deref().unwrap_or_default()
+    /// Any value. A payload stored as a string is shown as its text.
+    fn payload(&self, name: &str) -> Option<String> {
+        let value = self.0.get(name)?.get();
+        let text = || serde_json::from_str(value).unwrap_or_else(|_| value.to_owned());
+        (value != "null").then(text)
+    }
+
+    fn failed(&self, name: &str) -> Result<Option<String>> {
+        let why: Option<String> = self.get(name)?;
+        Ok(why.map(|why| format!("! {why}")))
     }
 
     fn number(&self) -> String {
-        format!("#{}", payload(self.id).unwrap_or_default())
-    }
-
-    fn turn(&self) -> (String, String) {
-        let kind = self.kind.as_deref().unwrap_or_default();
-        if self.op() == "retracted" {
-            return ("retracted".to_owned(), format!("{kind}: {}", self.content));
-        }
-        (kind.to_owned(), self.content.clone().into_owned())
-    }
-
-    fn call(&self) -> (String, String) {
-        // An outcome does not repeat the tool's name.
-        let name = text(self.tool_name.as_ref().or(self.call_id.as_ref()));
-        let latency = self.latency_ms;
-        let latency = latency.map(|ms| format!("{} ms", grouped(ms.unsigned_abs())));
-        let given = || payload(self.arguments_json.or(self.outcome_json));
-        let rest = failed(self.error_msg.as_ref()).or_else(given);
-        (self.op().to_owned(), joined([name, latency, rest]))
-    }
-
-    fn proposal(&self) -> String {
-        joined([
-            Some(self.op().to_owned()),
-            text(self.request_id.as_ref()),
-            text(self.commit_hash.as_ref()),
-            payload(self.diffs_json),
-        ])
-    }
-
-    fn conversation(&self) -> String {
-        joined([
-            text(self.status.as_ref()),
-            text(self.client.as_ref()),
-            text(self.project.as_ref()),
-            failed(self.last_error.as_ref()),
-        ])
-    }
-
-    fn message(&self) -> String {
-        // A message that only calls a tool has no text.
-        let call = || joined([text(self.tool_name.as_ref()), payload(self.tool_args)]);
-        let call = self.content.is_empty().then(call);
-        joined([Some(self.said()), failed(self.error.as_ref()), call])
+        format!("#{}", self.payload("id").unwrap_or_default())
     }
 
     /// The role and the text.
-    fn said(&self) -> String {
-        let role = self.role.as_deref().unwrap_or_default();
-        format!("{role}: {}", self.content)
+    fn said(&self, text: &str) -> Result<String> {
+        Ok(format!("{}: {}", self.text("role")?, self.text(text)?))
     }
 
-    fn entry(&self) -> String {
-        let role = self.role.as_deref().unwrap_or_default();
-        format!("{role}: {}", self.text.as_deref().unwrap_or_default())
+    fn turn(&self) -> Result<(String, String)> {
+        let (kind, content) = (self.text("kind")?, self.text("content")?);
+        Ok(match self.text("op")? {
+            op if op == "retracted" => (op, format!("{kind}: {content}")),
+            _ => (kind, content),
+        })
     }
 
-    fn event(&self) -> String {
-        let under = payload(self.parent_id).map(|parent| format!("under #{parent}"));
-        joined([
-            text(self.event_type.as_ref()),
+    fn call(&self) -> Result<(String, String)> {
+        // An outcome does not repeat the tool's name.
+        let name = self.get("tool_name")?.or(self.get("call_id")?);
+        let latency: Option<i64> = self.get("latency_ms")?;
+        let latency = latency.map(|ms| format!("{} ms", grouped(ms.unsigned_abs())));
+        let given = || {
+            self.payload("arguments_json")
+                .or(self.payload("outcome_json"))
+        };
+        let rest = self.failed("error_msg")?.or_else(given);
+        Ok((self.text("op")?, joined([name, latency, rest])))
+    }
+
+    fn proposal(&self) -> Result<String> {
+        Ok(joined([
+            Some(self.text("op")?),
+            self.get("request_id")?,
+            self.get("commit_hash")?,
+            self.payload("diffs_json"),
+        ]))
+    }
+
+    fn conversation(&self) -> Result<String> {
+        Ok(joined([
+            self.get("status")?,
+            self.get("client")?,
+            self.get("project")?,
+            self.failed("last_error")?,
+        ]))
+    }
+
+    fn message(&self) -> Result<String> {
+        let said = self.said("content")?;
+        let error = self.failed("error")?;
+        // A message that only calls a tool has no text.
+        let call = joined([self.get("tool_name")?, self.payload("tool_args")]);
+        let call = self.text("content")?.is_empty().then_some(call);
+        Ok(joined([Some(said), error, call]))
+    }
+
+    fn event(&self) -> Result<String> {
+        let parent = self.payload("parent_id");
+        Ok(joined([
+            self.get("event_type")?,
             Some(self.number()),
-            under,
-            payload(self.payload),
-        ])
+            parent.map(|parent| format!("under #{parent}")),
+            self.payload("payload"),
+        ]))
     }
 
-    fn task(&self) -> String {
-        let attempt = self.attempts.filter(|attempts| *attempts > 0);
-        joined([
-            Some(self.op().to_owned()),
+    fn task(&self) -> Result<String> {
+        let attempt: Option<i64> = self.get("attempts")?;
+        let attempt = attempt.filter(|attempts| *attempts > 0);
+        Ok(joined([
+            Some(self.text("op")?),
             Some(self.number()),
             attempt.map(|attempt| format!("attempt {attempt}")),
-            failed(self.error.as_ref()),
-            text(self.text.as_ref()),
-            payload(self.payload),
-        ])
+            self.failed("error")?,
+            self.get("text")?,
+            self.payload("payload"),
+        ]))
     }
 
-    fn thought(&self) -> String {
-        let sort = self.thought_type.as_deref().unwrap_or_default();
-        let task = self.task_id.as_deref().unwrap_or_default();
-        format!("{sort} {task}: {}", self.content)
+    fn thought(&self) -> Result<String> {
+        let (sort, task) = (self.text("type")?, self.text("task_id")?);
+        Ok(format!("{sort} {task}: {}", self.text("content")?))
     }
 
-    fn rollup(&self) -> String {
-        let through = |seq| format!("through seq {seq}");
-        joined([
-            text(self.day.as_ref()),
-            text(self.model_used.as_ref()),
-            self.messages.map(|messages| count(messages, "message")),
-            self.through_seq.map(through),
-        ])
+    fn rollup(&self) -> Result<String> {
+        let messages: Option<u64> = self.get("messages")?;
+        let through: Option<u64> = self.get("through_seq")?;
+        Ok(joined([
+            self.get("day")?,
+            self.get("model_used")?,
+            messages.map(|messages| count(messages, "message")),
+            through.map(|seq| format!("through seq {seq}")),
+        ]))
     }
 }
 

@@ -2,7 +2,9 @@
 
 // No doc comments on flattened arguments: clap would use them as the command's help.
 
-use decklog::query::{Cursor, Order, Page};
+use decklog::query::{
+    CallQuery, Cursor, EventQuery, MessageQuery, Order, Page, ProposalQuery, TaskQuery, TurnQuery,
+};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
@@ -26,6 +28,24 @@ pub struct Part {
     #[arg(long, short)]
     long: bool,
 }
+
+/// A query of a list that is read page by page.
+pub trait Paged {
+    /// The query of one page, by order, limit and start.
+    fn page(&self, order: Order, limit: usize, after: Option<Cursor>) -> Self;
+}
+
+macro_rules! paged {
+    ($($query:ident)+) => { $(
+        impl Paged for $query {
+            fn page(&self, order: Order, limit: usize, after: Option<Cursor>) -> $query {
+                $query { order, limit, after, ..self.clone() }
+            }
+        }
+    )+ };
+}
+
+paged! { CallQuery EventQuery MessageQuery ProposalQuery TaskQuery TurnQuery }
 
 /// A list to be printed.
 #[derive(Debug)]
@@ -64,48 +84,39 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Prints the list; `page` reads a page by order, limit and start.
-    pub fn print<T: Shown>(
+    /// Prints the list of a query; `read` reads a page.
+    pub fn print<Q: Paged, T: Shown>(
         self,
         context: &mut Context,
-        mut page: impl FnMut(Order, usize, Option<Cursor>) -> decklog::Result<Page<T>>,
+        query: &Q,
+        read: impl Fn(&Q) -> decklog::Result<Page<T>>,
     ) -> Result<Exit, Failure> {
         let limit = context.limit(self.part.limit);
         let order = self.order;
-        let page = |limit, after| page(order, limit, after).map(|page| (page.items, page.next));
+        let page = |limit, after| {
+            let page = read(&query.page(order, limit, after))?;
+            Ok((page.items, page.next))
+        };
         let is_turned = self.is_log && order == Order::NewestFirst && !context.json;
         let mut printer = Printer::new(context, self.part.long);
-        let rest = if is_turned {
-            let mut records = Vec::new();
-            let rest = each(limit, PAGE_RECORDS, self.part.after, page, |record| {
-                records.push(record);
-                Ok(())
-            })?;
-            for record in records.iter().rev() {
-                printer.print(record)?;
+        let mut turned = Vec::new();
+        let rest = each(limit, PAGE_RECORDS, self.part.after, page, |record| {
+            if is_turned {
+                turned.push(record);
+                return Ok(());
             }
-            rest
-        } else {
-            each(limit, PAGE_RECORDS, self.part.after, page, |record| {
-                printer.print(&record)
-            })?
-        };
+            printer.print(&record)
+        })?;
+        let mut turned = turned.iter().rev();
+        turned.try_for_each(|record| printer.print(record))?;
         printer.end(self.none);
         if let Some(cursor) = rest {
-            say_more(context, &format!("--order {order} --after {cursor}"))?;
+            context.say_below(&format!(
+                "there are more: continue with --order {order} --after {cursor}, or set --limit"
+            ))?;
         }
         Ok(Exit::Ok)
     }
-}
-
-/// Reports that a limit ended the list, and how to continue.
-pub fn say_more(context: &mut Context, how: &str) -> Result<(), Failure> {
-    // Below the list if both go to a terminal.
-    context.out.flush()?;
-    output::say(&format!(
-        "there are more: continue with {how}, or set --limit"
-    ));
-    Ok(())
 }
 
 /// Prints records as JSON, as rows of a table, or in full.
@@ -138,7 +149,7 @@ impl<'a> Printer<'a> {
             return Ok(record.in_full(out)?);
         }
         if is_first {
-            show::row(out, T::HEADING)?;
+            show::heading::<T>(out)?;
         }
         Ok(show::row_of(out, record)?)
     }

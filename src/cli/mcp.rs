@@ -1,8 +1,9 @@
 //! `decklog mcp`
 
+use decklog::Durability;
 use decklog::mcp::{Server, Tools};
 
-use super::context::{Context, Level};
+use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::log;
 
@@ -24,7 +25,7 @@ pub struct Args {
     tools: Offered,
     /// When a record is acknowledged
     #[arg(long, value_enum, default_value_t)]
-    durability: Level,
+    durability: Durability,
 }
 
 /// The tools to offer.
@@ -58,7 +59,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     }
     let store = context.open_to_write(args.durability)?;
-    let options = context.options().durability(args.durability.into());
+    let options = context.options().durability(args.durability);
     let path = context.store_path()?;
     // A full disk may have space again.
     let open_anew = move || options.clone().open(&path);

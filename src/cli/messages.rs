@@ -36,13 +36,5 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         Some(_) => List::from(Order::OldestFirst, args.part, none),
         None => List::log(context, args.part, none),
     };
-    list.print(context, |order, limit, after| {
-        let query = MessageQuery {
-            order,
-            limit,
-            after,
-            ..args.query.clone()
-        };
-        store.messages(id, &query)
-    })
+    list.print(context, &args.query, |query| store.messages(id, query))
 }

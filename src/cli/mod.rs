@@ -34,6 +34,7 @@ mod pages;
 mod proposals;
 mod prove;
 mod record;
+mod removal;
 mod repair;
 mod replay;
 mod retain;
@@ -87,47 +88,62 @@ struct Cli {
     command: Command,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    Demo(demo::Args),
-    Import(import::Args),
-    Record(record::Args),
-    Turns(turns::Args),
-    Calls(calls::Args),
-    Proposals(proposals::Args),
-    Conversations(conversations::Args),
-    Messages(messages::Args),
-    Show(transcript::Args),
-    Events(events::Args),
-    Tree(tree::Args),
-    Inbox(inbox::Args),
-    State(state::Args),
-    History(history::Args),
-    Thoughts(thoughts::Args),
-    Rollups(rollups::Args),
-    Stats(stats::Args),
-    Get(get::Args),
-    Search(search::Args),
-    Tail(tail::Args),
-    Replay(replay::Args),
-    Seal(seal::Args),
-    Prove(prove::Args),
-    CheckProof(check_proof::Args),
-    Verify(verify::Args),
-    Doctor(doctor::Args),
-    Du(du::Args),
-    Config(config::Args),
-    Schema(schema::Args),
+/// Declares the commands, each with the module that runs it.
+macro_rules! commands {
+    ($($(#[$cfg:meta])? $command:ident $module:ident,)+) => {
+        #[derive(Debug, Subcommand)]
+        enum Command {
+            $($(#[$cfg])? $command($module::Args),)+
+        }
+
+        fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
+            match command {
+                $($(#[$cfg])? Command::$command(args) => $module::run(args, context),)+
+            }
+        }
+    };
+}
+
+commands! {
+    Demo demo,
+    Import import,
+    Record record,
+    Turns turns,
+    Calls calls,
+    Proposals proposals,
+    Conversations conversations,
+    Messages messages,
+    Show transcript,
+    Events events,
+    Tree tree,
+    Inbox inbox,
+    State state,
+    History history,
+    Thoughts thoughts,
+    Rollups rollups,
+    Stats stats,
+    Get get,
+    Search search,
+    Tail tail,
+    Replay replay,
+    Seal seal,
+    Prove prove,
+    CheckProof check_proof,
+    Verify verify,
+    Doctor doctor,
+    Du du,
+    Config config,
+    Schema schema,
     #[cfg(feature = "http")]
-    Token(token::Args),
-    Repair(repair::Args),
-    Retain(retain::Args),
-    Compact(compact::Args),
-    Erase(erase::Args),
+    Token token,
+    Repair repair,
+    Retain retain,
+    Compact compact,
+    Erase erase,
     #[cfg(feature = "http")]
-    Serve(serve::Args),
+    Serve serve,
     #[cfg(feature = "mcp")]
-    Mcp(mcp::Args),
+    Mcp mcp,
 }
 
 /// Runs the command that the process was started with.
@@ -146,10 +162,8 @@ pub fn main() -> ExitCode {
         }
     };
     let mut context = Context::new(cli.store, cli.allow_network_fs, cli.json);
-    let ended = run(&cli.command, &mut context).and_then(|exit| {
-        context.out.flush()?;
-        Ok(exit)
-    });
+    let ended = run(&cli.command, &mut context);
+    let ended = ended.and_then(|exit| Ok(context.out.flush().map(|()| exit)?));
     match ended {
         Ok(exit) => exit.into(),
         // The reader of the output closed it.
@@ -160,49 +174,5 @@ pub fn main() -> ExitCode {
             output::say(&message);
             exit.into()
         }
-    }
-}
-
-fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
-    match command {
-        Command::Demo(args) => demo::run(args, context),
-        Command::Import(args) => import::run(args, context),
-        Command::Record(args) => record::run(args, context),
-        Command::Turns(args) => turns::run(args, context),
-        Command::Calls(args) => calls::run(args, context),
-        Command::Proposals(args) => proposals::run(args, context),
-        Command::Conversations(args) => conversations::run(args, context),
-        Command::Messages(args) => messages::run(args, context),
-        Command::Show(args) => transcript::run(args, context),
-        Command::Events(args) => events::run(args, context),
-        Command::Tree(args) => tree::run(args, context),
-        Command::Inbox(args) => inbox::run(args, context),
-        Command::State(args) => state::run(args, context),
-        Command::History(args) => history::run(args, context),
-        Command::Thoughts(args) => thoughts::run(args, context),
-        Command::Rollups(args) => rollups::run(args, context),
-        Command::Stats(args) => stats::run(args, context),
-        Command::Get(args) => get::run(args, context),
-        Command::Search(args) => search::run(args, context),
-        Command::Tail(args) => tail::run(args, context),
-        Command::Replay(args) => replay::run(args, context),
-        Command::Seal(args) => seal::run(args, context),
-        Command::Prove(args) => prove::run(args, context),
-        Command::CheckProof(args) => check_proof::run(args, context),
-        Command::Verify(args) => verify::run(args, context),
-        Command::Doctor(args) => doctor::run(args, context),
-        Command::Du(args) => du::run(args, context),
-        Command::Config(args) => config::run(args, context),
-        Command::Schema(args) => schema::run(args, context),
-        #[cfg(feature = "http")]
-        Command::Token(args) => token::run(args, context),
-        Command::Repair(args) => repair::run(args, context),
-        Command::Retain(args) => retain::run(args, context),
-        Command::Compact(args) => compact::run(args, context),
-        Command::Erase(args) => erase::run(args, context),
-        #[cfg(feature = "http")]
-        Command::Serve(args) => serve::run(args, context),
-        #[cfg(feature = "mcp")]
-        Command::Mcp(args) => mcp::run(args, context),
     }
 }

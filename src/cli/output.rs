@@ -54,17 +54,22 @@ impl Output {
     }
 
     fn has_colours(&self) -> bool {
-        let is = |name, value: fn(&str) -> bool| {
-            std::env::var_os(name).is_some_and(|found| value(&found.to_string_lossy()))
-        };
-        self.is_terminal
-            && !is("NO_COLOR", |set| !set.is_empty())
-            && !is("TERM", |terminal| terminal == "dumb")
+        let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+        self.is_terminal && !is_dumb && !is_no_colour_wanted()
     }
 
     /// A line that holds a value as JSON.
     pub fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         self.json_text(&serde_json::to_string(value)?)
+    }
+
+    /// A line of JSON for each value.
+    pub fn json_lines<T: Serialize>(
+        &mut self,
+        values: impl IntoIterator<Item = T>,
+    ) -> io::Result<()> {
+        let mut values = values.into_iter();
+        values.try_for_each(|value| self.json(&value))
     }
 
     /// A line of JSON: byte for byte, unless a terminal shows it.
@@ -89,18 +94,9 @@ pub struct Span<'a> {
 }
 
 impl<'a> Span<'a> {
-    pub fn plain(text: impl Into<Cow<'a, str>>) -> Span<'a> {
-        Span {
-            text: text.into(),
-            colour: None,
-        }
-    }
-
-    pub fn of(text: impl Into<Cow<'a, str>>, colour: Colour) -> Span<'a> {
-        Span {
-            text: text.into(),
-            colour: Some(colour),
-        }
+    pub fn new(text: impl Into<Cow<'a, str>>, colour: Option<Colour>) -> Span<'a> {
+        let text = text.into();
+        Span { text, colour }
     }
 }
 
@@ -138,6 +134,11 @@ fn painted(spans: &[Span<'_>], columns: usize, has_colours: bool) -> String {
     line
 }
 
+/// Whether `NO_COLOR` is set.
+pub fn is_no_colour_wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
 /// A message on standard error. Escaped as a whole: it may quote untrusted text.
 pub fn say(message: &str) {
     // A failure here cannot be reported.
@@ -158,9 +159,9 @@ mod tests {
     #[test]
     fn colours_take_no_room() {
         let spans = [
-            Span::of("├─ ", Colour::Dim),
-            Span::plain("one"),
-            Span::of("  failed", Colour::Red),
+            Span::new("├─ ", Some(Colour::Dim)),
+            Span::new("one", None),
+            Span::new("  failed", Some(Colour::Red)),
         ];
         assert_eq!(painted(&spans, 80, false), "├─ one  failed");
         let red = |text: &str| format!("\u{1b}[31m{text}\u{1b}[0m");

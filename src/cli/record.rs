@@ -2,10 +2,10 @@
 
 use std::io::{self, IsTerminal};
 
-use decklog::{Ack, AckStatus, Error, Warning, ndjson};
+use decklog::{Ack, AckStatus, Durability, Error, Warning, ndjson};
 use serde::Serialize;
 
-use super::context::{Context, Level};
+use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::output;
 use super::show::count;
@@ -69,7 +69,7 @@ pub struct Args {
     ack: bool,
     /// When a record is acknowledged
     #[arg(long, value_enum, default_value_t)]
-    durability: Level,
+    durability: Durability,
 }
 
 #[derive(Serialize)]
@@ -104,15 +104,9 @@ impl Tally {
     }
 
     pub fn in_words(&self) -> String {
-        let Tally {
-            added,
-            unchanged,
-            rejected,
-        } = self;
-        format!(
-            "{}, {unchanged} unchanged, {rejected} rejected",
-            count(*added, "record") + " added"
-        )
+        let (unchanged, rejected) = (self.unchanged, self.rejected);
+        let added = count(self.added, "record");
+        format!("{added} added, {unchanged} unchanged, {rejected} rejected")
     }
 }
 
@@ -149,17 +143,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     }
     store.sync()?;
     if !args.ack {
-        if context.json {
-            context.out.json(&tally)?;
-        } else {
-            context.out.line(&tally.in_words())?;
-        }
+        context.print(&tally, &tally.in_words())?;
     }
     Ok(Exit::with_findings(tally.rejected > 0))
-}
-
-fn warning(ack: &Ack) -> Option<&'static str> {
-    ack.warning.map(Warning::as_str)
 }
 
 fn acknowledge(
@@ -167,14 +153,14 @@ fn acknowledge(
     answers: &[(u64, Result<Ack, Error>)],
 ) -> Result<(), Failure> {
     for (line, answer) in answers {
-        let answer = answer.as_ref();
+        let ack = answer.as_ref().ok();
         context.out.json(&AckLine {
             line: *line,
-            seq: answer.ok().map(|ack| ack.seq),
-            status: answer.map_or("rejected", |ack| ack.status.as_str()),
-            assigned: answer.ok().and_then(|ack| ack.assigned),
-            reason: answer.err().map(Error::to_string),
-            warning: answer.ok().and_then(warning),
+            seq: ack.map(|ack| ack.seq),
+            status: ack.map_or("rejected", |ack| ack.status.as_str()),
+            assigned: ack.and_then(|ack| ack.assigned),
+            reason: answer.as_ref().err().map(Error::to_string),
+            warning: ack.and_then(|ack| ack.warning).map(Warning::as_str),
         })?;
     }
     Ok(context.out.flush()?)

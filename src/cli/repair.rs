@@ -39,23 +39,17 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     };
     let sum = |of: fn(&Repaired) -> u64| repaired.iter().map(of).sum();
     let left = sum(|one| one.altered_lines_left);
-    if context.json {
-        for one in &repaired {
-            context.out.json(one)?;
-        }
-        context.out.json(&Summary {
-            segments: repaired.len() as u64,
-            quarantined_lines: sum(|one| one.quarantined_lines),
-            quarantined_bytes: sum(|one| one.quarantined_bytes),
-            restamped_lines: sum(|one| one.restamped_lines),
-            altered_lines_left: left,
-            resealed: sum(|one| u64::from(one.resealed)),
-        })?;
-        return Ok(Exit::with_findings(left > 0));
-    }
     for one in &repaired {
-        context.out.line(&in_words(one))?;
+        context.print(one, &in_words(one))?;
     }
+    let summary = Summary {
+        segments: repaired.len() as u64,
+        quarantined_lines: sum(|one| one.quarantined_lines),
+        quarantined_bytes: sum(|one| one.quarantined_bytes),
+        restamped_lines: sum(|one| one.restamped_lines),
+        altered_lines_left: left,
+        resealed: sum(|one| u64::from(one.resealed)),
+    };
     let last = match (repaired.is_empty(), left) {
         (true, _) => "nothing to repair".to_owned(),
         (false, 0) => "repaired".to_owned(),
@@ -69,7 +63,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             format!("{lines} not changed: {why}")
         }
     };
-    context.out.line(&last)?;
+    context.print(&summary, &last)?;
     Ok(Exit::with_findings(left > 0))
 }
 
@@ -77,20 +71,20 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
 fn in_words(one: &Repaired) -> String {
     let mut done = Vec::new();
     if let Some(quarantine) = &one.quarantine {
+        let lines = count(one.quarantined_lines, "damaged line");
+        let bytes = count(one.quarantined_bytes, "byte");
         done.push(format!(
-            "{} ({}) moved to {}",
-            count(one.quarantined_lines, "damaged line"),
-            count(one.quarantined_bytes, "byte"),
+            "{lines} ({bytes}) moved to {}",
             one_line(quarantine)
         ));
     }
-    if one.restamped_lines > 0 {
-        let lines = count(one.restamped_lines, "rewritten line");
-        done.push(format!("{lines} accepted"));
-    }
-    if one.altered_lines_left > 0 {
-        let lines = count(one.altered_lines_left, "rewritten line");
-        done.push(format!("{lines} left"));
+    for (lines, verb) in [
+        (one.restamped_lines, "accepted"),
+        (one.altered_lines_left, "left"),
+    ] {
+        if lines > 0 {
+            done.push(format!("{} {verb}", count(lines, "rewritten line")));
+        }
     }
     if done.is_empty() && !one.resealed {
         done.push("the last line was terminated".to_owned());

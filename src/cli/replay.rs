@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use decklog::Ack;
+use decklog::Durability;
 use decklog::record::Day;
 use decklog::replay::{self, Replay, Replayed};
 use serde::Serialize;
 
-use super::context::{Context, KEEPS_ALL, Level};
+use super::context::{Context, KEEPS_ALL};
 use super::exit::{Exit, Failure};
 use super::record::Tally;
 use super::show::count;
@@ -36,7 +36,7 @@ pub struct Args {
     limit: Option<usize>,
     /// With --into: when a record is acknowledged
     #[arg(long, value_enum, default_value_t)]
-    durability: Level,
+    durability: Durability,
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -47,17 +47,14 @@ fn speed(text: &str) -> Result<f64, String> {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
-    let day = args
-        .source
-        .to_str()
-        .and_then(|text| text.parse::<Day>().ok());
+    let day = args.source.to_str().map(str::parse::<Day>);
     let replay = match day {
-        Some(day) => {
+        Some(Ok(day)) => {
             // A missing store is reported as such, not as a missing day.
             let path = context.open_to_read()?.path().to_path_buf();
             replay::day(&path, day)?
         }
-        None => replay::dir(&args.source)?,
+        _ => replay::dir(&args.source)?,
     };
     let unreadable = replay.unreadable;
     let mut rejected = 0;
@@ -67,9 +64,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         print(args, context, &replay.lines)?;
     }
     if unreadable > 0 {
-        context.out.flush()?;
         let lines = count(unreadable, "line");
-        output::say(&format!("{lines} could not be read: see `decklog verify`"));
+        context.say_below(&format!("{lines} could not be read: see `decklog verify`"))?;
     }
     Ok(Exit::with_findings(unreadable > 0 || rejected > 0))
 }
@@ -96,9 +92,8 @@ fn print(args: &Args, context: &mut Context, lines: &[Replayed]) -> Result<(), F
         }
     }
     if shown.len() < lines.len() {
-        context.out.flush()?;
         let (shown, all) = (shown.len(), lines.len());
-        output::say(&format!("{shown} of {all} records shown: set --limit"));
+        context.say_below(&format!("{shown} of {all} records shown: set --limit"))?;
     }
     Ok(())
 }
@@ -138,13 +133,11 @@ fn record(
     let mut lines = lines.into_iter().peekable();
     while lines.peek().is_some() {
         let batch: Vec<Replayed> = lines.by_ref().take(BATCH_RECORDS).collect();
-        let places: Vec<(String, u64)> = batch
-            .iter()
-            .map(|replayed| (replayed.file.clone(), replayed.seq))
-            .collect();
-        let answers = store.record_replayed(batch)?;
-        for (place, answer) in places.iter().zip(answers) {
-            tally.count(with_place(place, answer).map(|ack| ack.status));
+        let places = batch.iter().map(|line| (line.file.clone(), line.seq));
+        let places: Vec<(String, u64)> = places.collect();
+        for ((file, seq), answer) in places.iter().zip(store.record_replayed(batch)?) {
+            let status = answer.map(|ack| ack.status);
+            tally.count(status.map_err(|e| output::say(&format!("{file}, seq {seq}: {e}"))));
         }
     }
     store.sync()?;
@@ -159,17 +152,12 @@ fn record(
         context.out.line(&tally.in_words())?;
         if left_out > 0 {
             let records = count(left_out, "record");
-            context
-                .out
-                .line(&format!("{records} skipped, as they were erased"))?;
+            let text = format!("{records} skipped, as they were erased");
+            context.out.line(&text)?;
         }
         if is_new {
             context.out.line(KEEPS_ALL)?;
         }
     }
     Ok(rejected)
-}
-
-fn with_place((file, seq): &(String, u64), answer: decklog::Result<Ack>) -> Result<Ack, ()> {
-    answer.map_err(|error| output::say(&format!("{file}, seq {seq}: {error}")))
 }

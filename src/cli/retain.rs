@@ -1,14 +1,12 @@
 //! `decklog retain`
 
-use std::io;
-use std::ops::ControlFlow;
-
 use decklog::retention::{RetainOptions, RetainedPart};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::output;
-use super::show::{count, grouped, row};
+use super::removal::Part;
+use super::show::grouped;
+use super::{output, removal};
 
 /// Remove expired records, by the settings under 'decklog config get retention'
 ///
@@ -24,23 +22,12 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_change()?;
-    let (mut lines, mut bytes) = (0, 0);
-    let mut shown = Ok(());
-    let mut show = |part: &RetainedPart| {
-        lines += part.lines;
-        bytes += part.bytes;
-        shown = show(context, part);
-        until_broken(&shown)
-    };
-    let retained = store.retain(RetainOptions {
-        dry_run: args.dry_run,
-        ..RetainOptions::now(&mut show)
+    let retained = removal::print(context, args.dry_run, "removed", |progress| {
+        Ok(store.retain(RetainOptions {
+            dry_run: args.dry_run,
+            ..RetainOptions::now(progress)
+        })?)
     })?;
-    shown?;
-    if !context.json {
-        let verb = if args.dry_run { "would go" } else { "removed" };
-        context.out.line(&removed_line(lines, bytes, verb))?;
-    }
     if retained.bytes_over > 0 {
         output::say(&format!(
             "{} bytes exceed retention.max_bytes: they are of today, are kept forever, or belong to records that stay",
@@ -51,35 +38,14 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn show(context: &mut Context, part: &RetainedPart) -> io::Result<()> {
-    if context.json {
-        context.out.json(part)?;
-    } else {
-        let RetainedPart { day, kind, .. } = part;
-        let text = format!(
-            "{day}  {:<20}  {:>10} lines  {:>14} bytes  {}",
-            kind.stem(),
-            grouped(part.lines),
-            grouped(part.bytes),
-            part.reason.as_str()
-        );
-        row(&mut context.out, &text)?;
+impl Part for RetainedPart {
+    fn columns(&self) -> (String, u64, u64, String) {
+        let what = format!("{}  {:<20}", self.day, self.kind.stem());
+        (
+            what,
+            self.lines,
+            self.bytes,
+            self.reason.as_str().to_owned(),
+        )
     }
-    context.out.flush()
-}
-
-/// Continues while output can be written.
-pub fn until_broken(shown: &io::Result<()>) -> ControlFlow<()> {
-    match shown {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(_) => ControlFlow::Break(()),
-    }
-}
-
-/// The last line of a report.
-pub fn removed_line(lines: u64, bytes: u64, verb: &str) -> String {
-    if lines == 0 {
-        return format!("nothing {verb}");
-    }
-    format!("{} {verb}, {} bytes", count(lines, "line"), grouped(bytes))
 }

@@ -43,32 +43,21 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_change()?;
     let sealed = store.seal()?;
     let sum = |of: fn(&Seal) -> u64| sealed.iter().map(of).sum();
-    let (bytes, lines) = (sum(|seal| seal.bytes), sum(|seal| seal.lines));
-    if context.json {
-        for seal in &sealed {
-            context.out.json(seal)?;
-        }
-        let sealed = sealed.len();
-        context.out.json(&Summary {
-            sealed,
-            bytes,
-            lines,
-        })?;
-        return Ok(Exit::Ok);
-    }
     for seal in &sealed {
-        context.out.line(&format!(
-            "seal {} of {}: {}, {} bytes",
-            seal.seal,
-            one_line(&seal.file),
-            count(seal.lines, "line"),
-            grouped(seal.bytes)
-        ))?;
+        let (number, file) = (seal.seal, one_line(&seal.file));
+        let (lines, bytes) = (count(seal.lines, "line"), grouped(seal.bytes));
+        let text = format!("seal {number} of {file}: {lines}, {bytes} bytes");
+        context.print(seal, &text)?;
     }
+    let summary = Summary {
+        sealed: sealed.len(),
+        bytes: sum(|seal| seal.bytes),
+        lines: sum(|seal| seal.lines),
+    };
     let last = match sealed.len() {
         0 => "nothing to seal".to_owned(),
         some => format!("{} sealed", count(some as u64, "segment")),
     };
-    context.out.line(&last)?;
+    context.print(&summary, &last)?;
     Ok(Exit::Ok)
 }

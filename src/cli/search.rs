@@ -6,7 +6,6 @@ use decklog::query::{SearchCursor, SearchQuery};
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::Printer;
-use super::output;
 use super::pages::{PAGE_RECORDS, each};
 
 /// Find a text in any record, latest first
@@ -62,10 +61,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     })?;
     printer.end("no record contains this text");
     if let Some(cursor) = rest {
-        context.out.flush()?;
-        output::say(&format!(
+        context.say_below(&format!(
             "there may be more: continue with --after {cursor}, or set --limit"
-        ));
+        ))?;
     }
     Ok(Exit::Ok)
 }

@@ -3,10 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use decklog::ErrorKind;
 use decklog::http::{Options, Server, Tls};
+use decklog::{Durability, ErrorKind};
 
-use super::context::{Context, Level};
+use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::{log, output};
 
@@ -32,7 +32,7 @@ pub struct Args {
     port: u16,
     /// When a record is acknowledged, unless a request says otherwise
     #[arg(long, value_enum, default_value_t)]
-    durability: Level,
+    durability: Durability,
     /// The file of a certificate, in PEM; turns on TLS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,

@@ -1,6 +1,7 @@
 //! `decklog state`
 
 use super::context::Context;
+use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::show::grouped;
 
@@ -16,25 +17,20 @@ pub struct Args {
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
     let state = store.supervisor_state(args.supervisor)?;
-    if context.json {
-        context.out.json(&state)?;
-        return Ok(Exit::Ok);
-    }
     let supervisor = state.supervisor_id.map(|id| format!("#{id}"));
-    for (name, value) in [
-        ("telegram_offset", state.telegram_offset.to_string()),
+    let rows = [
+        ("telegram_offset", Some(state.telegram_offset.to_string())),
+        ("current_good_rev", state.current_good_rev.clone()),
+        ("supervisor_id", supervisor),
         (
-            "current_good_rev",
-            state.current_good_rev.unwrap_or_else(|| "-".to_owned()),
+            "worker_instance_seq",
+            Some(grouped(state.worker_instance_seq)),
         ),
-        (
-            "supervisor_id",
-            supervisor.unwrap_or_else(|| "-".to_owned()),
-        ),
-        ("worker_instance_seq", grouped(state.worker_instance_seq)),
-    ] {
-        let value = super::escape::one_line(&value);
-        context.out.line(&format!("{name:<19}  {value}"))?;
-    }
+    ];
+    let rows = rows.map(|(name, value)| {
+        let value = value.as_deref().unwrap_or("-");
+        format!("{name:<19}  {}", one_line(value))
+    });
+    context.print(&state, &rows.join("\n"))?;
     Ok(Exit::Ok)
 }

@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 use clap::ValueEnum;
 use decklog::analytics::{
     ActiveReport, AnalyticsQuery, Bucket, CompressionSums, ContextSums, DashboardMetrics,
-    Dimension, ErrorSample, ErrorsReport, LatencyMs, LatencySums, ModelSums, RowKey, Scope,
-    TaskSums, TurnSums, UsageReport, UsageSums,
+    Dimension, ErrorSample, ErrorsReport, LatencySums, ModelSums, RowKey, Scope, TaskSums,
+    TurnSums, UsageReport, UsageSums,
 };
 use decklog::record::Day;
 use serde::Serialize;
 
 use super::context::Context;
-use super::escape::{clipped, one_line, padded};
+use super::escape::{one_line, padded};
 use super::exit::{Exit, Failure};
 use super::output;
-use super::show::{self, grouped};
+use super::show::{self, grouped, whole};
 use super::time;
 
 const NAME_COLUMNS: usize = 20;
@@ -75,40 +75,83 @@ enum Name {
     Dashboard,
 }
 
+/// The columns of a report: their headings, and how each shows the sums of a row.
+type Columns<S> = [(&'static str, fn(&S) -> String)];
+
 /// Prints a report whose rows and total have the same columns.
 macro_rules! tell {
-    ($context:expr, $report:expr, $columns:expr, $cells:expr) => {{
+    ($context:expr, $report:expr, $columns:expr) => {{
         let report = $report;
-        let mut table = Table::new(&report.scope, &[], &$columns);
-        for row in &report.rows {
-            table.row(&row.of, &[], $cells(&row.sums));
-        }
-        table.total($cells(&report.total));
-        print($context, &report, &table, report.row_count)?;
+        let rows = report.rows.iter().map(|row| (&row.of, &row.sums));
+        let mut table = Table::of(&report.scope, $columns, rows);
+        table.total(
+            $columns
+                .iter()
+                .map(|(_, cell)| cell(&report.total))
+                .collect(),
+        );
+        print(
+            $context,
+            &report,
+            &table,
+            [report.rows.len(), report.row_count],
+        )?;
     }};
 }
 
-const MODELS_COLUMNS: [&str; 10] = [
-    "REQUESTS",
-    "AVG MS",
-    "P50 MS",
-    "P95 MS",
-    "P99 MS",
-    "TOKENS IN",
-    "TOKENS OUT",
-    "CONTEXT",
-    "ERRORS",
-    "RATE",
+const USAGE: &Columns<UsageSums> = &[
+    ("MESSAGES", |sums| grouped(sums.messages)),
+    ("REQUESTS", |sums| grouped(sums.requests)),
+    ("TOKENS IN", |sums| grouped(sums.tokens_in)),
+    ("INPUT", |sums| grouped(sums.tokens_input)),
+    ("CACHE WRITE", |sums| grouped(sums.tokens_cache_write)),
+    ("CACHE READ", |sums| grouped(sums.tokens_cache_read)),
+    ("TOKENS OUT", |sums| grouped(sums.tokens_out)),
+    ("REASONING", |sums| grouped(sums.tokens_reasoning)),
 ];
 
-fn of_model(sums: &ModelSums) -> Vec<String> {
-    let mut cells = vec![grouped(sums.requests)];
-    cells.extend(latency(&sums.latency_ms));
-    cells.extend([grouped(sums.tokens_in), grouped(sums.tokens_out)]);
-    cells.push(percent(sums.context_utilization_avg));
-    cells.extend([grouped(sums.errors), percent(sums.error_rate)]);
-    cells
-}
+const MODELS: &Columns<ModelSums> = &[
+    ("REQUESTS", |sums| grouped(sums.requests)),
+    ("AVG MS", |sums| whole(sums.latency_ms.avg)),
+    ("P50 MS", |sums| whole(sums.latency_ms.p50)),
+    ("P95 MS", |sums| whole(sums.latency_ms.p95)),
+    ("P99 MS", |sums| whole(sums.latency_ms.p99)),
+    ("TOKENS IN", |sums| grouped(sums.tokens_in)),
+    ("TOKENS OUT", |sums| grouped(sums.tokens_out)),
+    ("CONTEXT", |sums| percent(sums.context_utilization_avg)),
+    ("ERRORS", |sums| grouped(sums.errors)),
+    ("RATE", |sums| percent(sums.error_rate)),
+];
+
+const LATENCY: &Columns<LatencySums> = &[
+    ("REQUESTS", |sums| grouped(sums.requests)),
+    ("AVG MS", |sums| whole(sums.latency_ms.avg)),
+    ("P50 MS", |sums| whole(sums.latency_ms.p50)),
+    ("P95 MS", |sums| whole(sums.latency_ms.p95)),
+    ("P99 MS", |sums| whole(sums.latency_ms.p99)),
+];
+
+const TASKS: &Columns<TaskSums> = &[
+    ("REQUESTS", |sums| grouped(sums.requests)),
+    ("SHARE", |sums| percent(sums.share)),
+];
+
+const CONTEXT: &Columns<ContextSums> = &[
+    ("REQUESTS", |sums| grouped(sums.count)),
+    ("CONTEXT", |sums| percent(sums.avg)),
+];
+
+const COMPRESSION: &Columns<CompressionSums> = &[
+    ("REQUESTS", |sums| grouped(sums.requests)),
+    ("COMPRESSED", |sums| grouped(sums.compressed)),
+    ("RATE", |sums| percent(sums.rate)),
+];
+
+const TURNS: &Columns<TurnSums> = &[
+    ("TURNS", |sums| grouped(sums.turns)),
+    ("TOKENS IN", |sums| grouped(sums.tokens_in)),
+    ("TOKENS OUT", |sums| grouped(sums.tokens_out)),
+];
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
@@ -123,48 +166,17 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     match args.name {
         Name::Usage => {
             let report = analytics.usage(&query)?;
-            tell!(context, &report, USAGE_COLUMNS, usage);
+            tell!(context, &report, USAGE);
             if !context.json {
                 print_turns(context, &report)?;
             }
         }
-        Name::Models => tell!(context, analytics.models(&query)?, MODELS_COLUMNS, of_model),
+        Name::Models => tell!(context, analytics.models(&query)?, MODELS),
         Name::Errors => print_errors(context, &analytics.errors(&query)?)?,
-        Name::Latency => {
-            let columns = ["REQUESTS", "AVG MS", "P50 MS", "P95 MS", "P99 MS"];
-            let cells = |sums: &LatencySums| {
-                let mut cells = vec![grouped(sums.requests)];
-                cells.extend(latency(&sums.latency_ms));
-                cells
-            };
-            tell!(context, analytics.latency(&query)?, columns, cells);
-        }
-        Name::Tasks => {
-            let cells = |sums: &TaskSums| vec![grouped(sums.requests), percent(sums.share)];
-            tell!(
-                context,
-                analytics.tasks(&query)?,
-                ["REQUESTS", "SHARE"],
-                cells
-            );
-        }
-        Name::Context => {
-            let cells = |sums: &ContextSums| vec![grouped(sums.count), percent(sums.avg)];
-            tell!(
-                context,
-                analytics.context(&query)?,
-                ["REQUESTS", "CONTEXT"],
-                cells
-            );
-        }
-        Name::Compression => {
-            let columns = ["REQUESTS", "COMPRESSED", "RATE"];
-            let cells = |sums: &CompressionSums| {
-                let [requests, compressed] = [sums.requests, sums.compressed].map(grouped);
-                vec![requests, compressed, percent(sums.rate)]
-            };
-            tell!(context, analytics.compression(&query)?, columns, cells);
-        }
+        Name::Latency => tell!(context, analytics.latency(&query)?, LATENCY),
+        Name::Tasks => tell!(context, analytics.tasks(&query)?, TASKS),
+        Name::Context => tell!(context, analytics.context(&query)?, CONTEXT),
+        Name::Compression => tell!(context, analytics.compression(&query)?, COMPRESSION),
         Name::Active => print_active(context, &analytics.active(&query)?)?,
         Name::Dashboard => {
             let metrics = analytics.dashboard(&query)?;
@@ -185,7 +197,12 @@ fn print_errors(context: &mut Context, report: &ErrorsReport) -> Result<(), Fail
         table.row(&row.of, &[error_type], vec![grouped(row.sums.errors)]);
     }
     table.total(vec![grouped(report.total.errors)]);
-    print(context, report, &table, report.row_count)?;
+    print(
+        context,
+        report,
+        &table,
+        [report.rows.len(), report.row_count],
+    )?;
     if context.json {
         return Ok(());
     }
@@ -201,116 +218,113 @@ fn print_active(context: &mut Context, report: &ActiveReport) -> Result<(), Fail
         };
         table.row(&of, &[], vec![grouped(row.conversations)]);
     }
-    print(context, report, &table, report.row_count)
+    print(
+        context,
+        report,
+        &table,
+        [report.rows.len(), report.row_count],
+    )
 }
 
 /// Names to the left and numbers to the right.
-struct Table {
-    scope: Scope,
-    names: Vec<&'static str>,
-    numbers: Vec<&'static str>,
-    rows: Vec<(Vec<String>, Vec<String>)>,
-    total: Option<Vec<String>>,
+struct Table<'a> {
+    scope: &'a Scope,
+    /// The heading, the rows, and the total if there is one.
+    lines: Vec<(Vec<String>, Vec<String>)>,
 }
 
-impl Table {
-    fn new(scope: &Scope, names: &[&'static str], numbers: &[&'static str]) -> Table {
-        let dimension = |of: &Dimension| match of {
+impl<'a> Table<'a> {
+    fn new(scope: &'a Scope, names: &[&str], numbers: &[&str]) -> Table<'a> {
+        const DAY_COLUMNS: usize = 10;
+        let bucket = (scope.bucket != Bucket::All)
+            .then(|| padded(&scope.bucket.as_str().to_uppercase(), DAY_COLUMNS));
+        let dimensions = scope.group.iter().map(|of| match of {
             Dimension::Model => "MODEL",
             Dimension::Config => "CONFIG",
             Dimension::Mode => "MODE",
             Dimension::TaskType => "TASK",
-        };
-        Table {
-            scope: scope.clone(),
-            names: scope
-                .group
-                .iter()
-                .map(dimension)
-                .chain(names.iter().copied())
-                .collect(),
-            numbers: numbers.to_vec(),
-            rows: Vec::new(),
-            total: None,
+        });
+        let names = dimensions.chain(names.iter().copied());
+        let names = names.map(|name| padded(name, NAME_COLUMNS));
+        let names = bucket.into_iter().chain(names).collect();
+        let numbers = numbers.iter().map(|name| (*name).to_owned()).collect();
+        let lines = vec![(names, numbers)];
+        Table { scope, lines }
+    }
+
+    fn of<'s, S: 's>(
+        scope: &'a Scope,
+        columns: &Columns<S>,
+        rows: impl Iterator<Item = (&'s RowKey, &'s S)>,
+    ) -> Table<'a> {
+        let headings: Vec<&str> = columns.iter().map(|(heading, _)| *heading).collect();
+        let mut table = Table::new(scope, &[], &headings);
+        for (of, sums) in rows {
+            table.row(
+                of,
+                &[],
+                columns.iter().map(|(_, cell)| cell(sums)).collect(),
+            );
         }
+        table
     }
 
     fn row(&mut self, of: &RowKey, more: &[Option<&str>], numbers: Vec<String>) {
-        let mut names: Vec<String> = of.bucket.iter().map(Day::to_string).collect();
-        let name = |name: Option<&str>| {
-            let name = one_line(name.unwrap_or("-"));
-            padded(&clipped(&name, NAME_COLUMNS), NAME_COLUMNS)
-        };
-        names.extend(self.scope.group.iter().map(|dimension| {
-            name(match dimension {
-                Dimension::Model => of.model_used.as_deref(),
-                Dimension::Config => of.config_used.as_deref(),
-                Dimension::Mode => of.orchestration_mode.as_deref(),
-                Dimension::TaskType => of.task_type.as_deref(),
-            })
-        }));
-        names.extend(more.iter().map(|one| name(*one)));
-        self.rows.push((names, numbers));
+        let dimensions = self.scope.group.iter().map(|dimension| match dimension {
+            Dimension::Model => of.model_used.as_deref(),
+            Dimension::Config => of.config_used.as_deref(),
+            Dimension::Mode => of.orchestration_mode.as_deref(),
+            Dimension::TaskType => of.task_type.as_deref(),
+        });
+        let names = dimensions.chain(more.iter().copied());
+        let names = names.map(|name| padded(&show::name(name, NAME_COLUMNS), NAME_COLUMNS));
+        let bucket = of.bucket.iter().map(Day::to_string);
+        self.lines.push((bucket.chain(names).collect(), numbers));
     }
 
     fn total(&mut self, numbers: Vec<String>) {
-        self.total = Some(numbers);
+        let heading = self.lines.iter().take(1).flat_map(|(names, _)| names);
+        let width: usize = heading.map(|name| name.len() + 2).sum();
+        let name = padded("total", width.saturating_sub(2));
+        self.lines.push((vec![name], numbers));
     }
 
     fn print(&self, context: &mut Context) -> Result<(), Failure> {
-        const DAY_COLUMNS: usize = 10;
-        let mut heading = Vec::new();
-        if self.scope.bucket != Bucket::All {
-            let name = self.scope.bucket.as_str().to_uppercase();
-            heading.push(padded(&name, DAY_COLUMNS));
-        }
-        heading.extend(self.names.iter().map(|name| padded(name, NAME_COLUMNS)));
-        let width = heading.iter().map(|name| name.len() + 2).sum::<usize>();
-        let total = self.total.iter().map(|numbers| {
-            let name = padded("total", width.saturating_sub(2));
-            (vec![name], numbers.clone())
-        });
-        let numbers = self.numbers.iter().map(|name| (*name).to_owned()).collect();
-        let lines: Vec<(Vec<String>, Vec<String>)> = [(heading, numbers)]
-            .into_iter()
-            .chain(self.rows.iter().cloned())
-            .chain(total)
-            .collect();
-        let mut widths = vec![0; self.numbers.len()];
-        for (_, numbers) in &lines {
+        let mut widths = Vec::new();
+        for (_, numbers) in &self.lines {
+            widths.resize(numbers.len(), 0);
             for (width, number) in widths.iter_mut().zip(numbers) {
                 *width = number.len().max(*width);
             }
         }
-        for (names, numbers) in lines {
+        for (names, numbers) in &self.lines {
             let numbers = numbers.iter().zip(&widths);
             let numbers = numbers.map(|(number, width)| format!("{number:>width$}"));
-            let cells: Vec<String> = names.into_iter().chain(numbers).collect();
+            let cells: Vec<String> = names.iter().cloned().chain(numbers).collect();
             show::row(&mut context.out, &cells.join("  "))?;
         }
         Ok(())
     }
 }
 
-/// A report as JSON, or its table.
+/// A report as JSON, or its table. `shown` of `all` rows are in the report.
 fn print(
     context: &mut Context,
     report: &impl Serialize,
-    table: &Table,
-    row_count: usize,
+    table: &Table<'_>,
+    [shown, all]: [usize; 2],
 ) -> Result<(), Failure> {
     if context.json {
         return Ok(context.out.json(report)?);
     }
-    if row_count == 0 {
+    if all == 0 {
         output::say("no such messages in this period");
         return Ok(());
     }
     table.print(context)?;
-    if table.rows.len() < row_count {
-        context.out.flush()?;
-        let (shown, all) = (grouped(table.rows.len() as u64), grouped(row_count as u64));
-        output::say(&format!("{shown} of {all} rows shown: set --limit"));
+    if shown < all {
+        let [shown, all] = [shown, all].map(|rows| grouped(rows as u64));
+        context.say_below(&format!("{shown} of {all} rows shown: set --limit"))?;
     }
     Ok(())
 }
@@ -325,16 +339,8 @@ fn print_turns(context: &mut Context, report: &UsageReport) -> Result<(), Failur
         group: by_model.then_some(Dimension::Model).into_iter().collect(),
         ..report.scope.clone()
     };
-    let mut table = Table::new(&scope, &[], &["TURNS", "TOKENS IN", "TOKENS OUT"]);
-    for row in &report.turns {
-        let TurnSums {
-            turns,
-            tokens_in,
-            tokens_out,
-        } = row.sums;
-        let numbers = [turns, tokens_in, tokens_out].map(grouped);
-        table.row(&row.of, &[], numbers.to_vec());
-    }
+    let rows = report.turns.iter().map(|row| (&row.of, &row.sums));
+    let table = Table::of(&scope, TURNS, rows);
     context.out.line("")?;
     show::row(
         &mut context.out,
@@ -352,9 +358,7 @@ fn print_samples(context: &mut Context, samples: &[ErrorSample]) -> Result<(), F
     for sample in samples {
         let words = [sample.model_used.as_deref(), sample.error_type.as_deref()];
         let words = words.into_iter().flatten().chain([sample.error.as_str()]);
-        let text: Vec<String> = words
-            .map(|word| one_line(word.trim()).into_owned())
-            .collect();
+        let text: Vec<_> = words.map(|word| one_line(word.trim())).collect();
         let at = time::shown(sample.timestamp.at());
         show::row(&mut context.out, &format!("{at}  {}", text.join("  ")))?;
     }
@@ -367,41 +371,25 @@ fn print_dashboard(context: &mut Context, metrics: &DashboardMetrics) -> Result<
     let days = [("since", since), ("until", until)];
     let days = days.map(|(word, day)| day.map(|day| format!("{word} {day}")));
     let days: Vec<String> = days.into_iter().flatten().collect();
-    let ms = |ms: Option<f64>| format!("{} ms", whole(ms));
-    let requests = |these: &BTreeMap<String, u64>| -> String {
+    let requests = |these: &BTreeMap<String, u64>| {
         let mut these: Vec<(&String, &u64)> = these.iter().collect();
         these.sort_by_key(|(_, requests)| Reverse(**requests));
-        let one = |(name, requests): (&String, &u64)| {
-            format!(
-                "{} {}",
-                clipped(&one_line(name), NAME_COLUMNS),
-                grouped(*requests)
-            )
-        };
-        let these: Vec<String> = these.into_iter().map(one).collect();
-        these.join(", ")
+        let these = these.into_iter().map(|(name, requests)| {
+            let name = show::name(Some(name.as_str()), NAME_COLUMNS);
+            format!("{name} {}", grouped(*requests))
+        });
+        these.collect::<Vec<String>>().join(", ")
     };
     let conversations = metrics.conversations_today.map_or("-".to_owned(), grouped);
+    let tokens = [metrics.tokens_in_today, metrics.tokens_out_today];
+    let [tokens_in, tokens_out] = tokens.map(grouped);
+    let [avg, p95] = [metrics.avg_latency_ms, metrics.p95_latency_ms].map(whole);
     for (label, value) in [
         ("days", days.join(", ")),
         ("conversations", conversations),
         ("messages", grouped(metrics.messages_today)),
-        (
-            "tokens",
-            format!(
-                "{} in, {} out",
-                grouped(metrics.tokens_in_today),
-                grouped(metrics.tokens_out_today)
-            ),
-        ),
-        (
-            "latency",
-            format!(
-                "avg {}, p95 {}",
-                ms(metrics.avg_latency_ms),
-                ms(metrics.p95_latency_ms)
-            ),
-        ),
+        ("tokens", format!("{tokens_in} in, {tokens_out} out")),
+        ("latency", format!("avg {avg} ms, p95 {p95} ms")),
         ("errors", percent(metrics.error_rate)),
         ("context", percent(metrics.avg_context_utilization)),
         ("compressed", percent(metrics.compression_rate)),
@@ -412,42 +400,6 @@ fn print_dashboard(context: &mut Context, metrics: &DashboardMetrics) -> Result<
         show::row(&mut context.out, &format!("{label:<LABEL_COLUMNS$}{value}"))?;
     }
     Ok(())
-}
-
-const USAGE_COLUMNS: [&str; 8] = [
-    "MESSAGES",
-    "REQUESTS",
-    "TOKENS IN",
-    "INPUT",
-    "CACHE WRITE",
-    "CACHE READ",
-    "TOKENS OUT",
-    "REASONING",
-];
-
-fn usage(sums: &UsageSums) -> Vec<String> {
-    let cells = [
-        sums.messages,
-        sums.requests,
-        sums.tokens_in,
-        sums.tokens_input,
-        sums.tokens_cache_write,
-        sums.tokens_cache_read,
-        sums.tokens_out,
-        sums.tokens_reasoning,
-    ];
-    cells.map(grouped).to_vec()
-}
-
-fn latency(ms: &LatencyMs) -> [String; 4] {
-    [ms.avg, ms.p50, ms.p95, ms.p99].map(whole)
-}
-
-/// A number without its fraction, or `-`.
-fn whole(number: Option<f64>) -> String {
-    // Never negative; saturates at 64 bits.
-    #[allow(clippy::cast_sign_loss)]
-    number.map_or("-".to_owned(), |number| grouped(number.round() as u64))
 }
 
 fn percent(part: Option<f64>) -> String {

@@ -51,12 +51,10 @@ impl Ahead {
     /// # Errors
     /// The error that ended the input, after all lines before it were returned.
     pub fn take(&self) -> io::Result<Vec<Input>> {
-        let mut state = self.lock();
-        while state.inputs.is_empty() {
-            if let Some(ended) = &mut state.ended {
-                return std::mem::replace(ended, Ok(())).map(|()| Vec::new());
-            }
-            state = self.wait(state);
+        let is_waiting = |state: &mut State| state.inputs.is_empty() && state.ended.is_none();
+        let mut state = self.lock_unless(is_waiting);
+        if let (true, Some(ended)) = (state.inputs.is_empty(), &mut state.ended) {
+            return std::mem::replace(ended, Ok(())).map(|()| Vec::new());
         }
         let mut batch: Vec<Input> = Vec::new();
         let mut bytes = 0;
@@ -73,10 +71,9 @@ impl Ahead {
     }
 
     fn push(&self, input: Input) {
-        let mut state = self.lock();
-        while state.bytes >= BATCH_BYTES || state.inputs.len() >= BATCH_LINES {
-            state = self.wait(state);
-        }
+        let is_full =
+            |state: &mut State| state.bytes >= BATCH_BYTES || state.inputs.len() >= BATCH_LINES;
+        let mut state = self.lock_unless(is_full);
         state.bytes += bytes_of(&input);
         state.inputs.push_back(input);
         self.changed.notify_all();
@@ -86,9 +83,10 @@ impl Ahead {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    /// Waits while the state is so, and locks it.
+    fn lock_unless(&self, is_so: impl FnMut(&mut State) -> bool) -> MutexGuard<'_, State> {
         self.changed
-            .wait(state)
+            .wait_while(self.lock(), is_so)
             .unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,7 +3,6 @@
 use std::io;
 
 use clap::Subcommand;
-use decklog::health::Damage;
 use decklog::query::ThoughtQuery;
 use decklog::thoughts::ChainCheck;
 
@@ -14,6 +13,7 @@ use super::get::missing;
 use super::list::Printer;
 use super::output::{self, Output};
 use super::show::{count, grouped};
+use super::verify;
 
 /// List thoughts in the order in which they were recorded, or check their chains
 #[derive(Debug, clap::Args)]
@@ -50,20 +50,14 @@ enum Action {
     Verify,
 }
 
-impl Args {
-    /// Whether an option is given that is only for lists.
-    fn is_of_list(&self) -> bool {
-        self.limit.is_some() || self.long || self.prev_hash.is_some()
-    }
-}
-
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     match &args.action {
         None => list(args, context),
-        Some(Action::Verify) if args.is_of_list() => Err(Failure::usage(
-            "--prev-hash, --limit and --long are only for lists, not for verify",
-        )),
-        Some(Action::Verify) => verify(args.task.as_deref(), context),
+        Some(Action::Verify) if args.limit.is_some() || args.long || args.prev_hash.is_some() => {
+            let message = "--prev-hash, --limit and --long are only for lists, not for verify";
+            Err(Failure::usage(message))
+        }
+        Some(Action::Verify) => verify_chains(args.task.as_deref(), context),
     }
 }
 
@@ -82,13 +76,12 @@ fn list(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     }
     printer.end("no thoughts match; tasks are case-sensitive");
     if page.next.is_some() {
-        context.out.flush()?;
-        output::say("there are more: set --limit");
+        context.say_below("there are more: set --limit")?;
     }
     Ok(Exit::Ok)
 }
 
-fn verify(task: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
+fn verify_chains(task: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
     let checks = match task {
         Some(task) => vec![store.thoughts().verify_chain(task)?],
@@ -100,20 +93,18 @@ fn verify(task: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
     {
         return Ok(missing(format!("thought of task {task:?}")));
     }
-    for check in &checks {
-        if context.json {
-            context.out.json(check)?;
-        } else {
+    if context.json {
+        context.out.json_lines(&checks)?;
+    } else if let Some(first) = checks.first() {
+        for check in &checks {
             print_check(&mut context.out, check)?;
         }
-    }
-    if let (Some(check), false) = (checks.first(), context.json) {
         // Damage may belong to any chain, so it applies to all of them.
-        for place in check.damage.iter() {
-            print_damage(&mut context.out, place)?;
+        for damage in first.damage.iter() {
+            let (class, place) = (damage.class.as_str(), verify::place(damage));
+            context.out.line(&format!("{class:<9} {place}"))?;
         }
-    }
-    if checks.is_empty() && !context.json {
+    } else {
         output::say("there are no thoughts");
     }
     let is_intact = checks.iter().all(ChainCheck::is_intact);
@@ -121,12 +112,10 @@ fn verify(task: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {
 }
 
 fn print_check(out: &mut Output, check: &ChainCheck) -> io::Result<()> {
-    let verdict = if check.broken.is_some() {
-        "broken"
-    } else if check.is_intact() {
-        "intact"
-    } else {
-        "unsure"
+    let verdict = match (&check.broken, check.is_intact()) {
+        (Some(_), _) => "broken",
+        (None, true) => "intact",
+        (None, false) => "unsure",
     };
     let task = if check.records == 0 && check.task_id.is_empty() {
         "no task can be read".into()
@@ -151,16 +140,4 @@ fn print_check(out: &mut Output, check: &ChainCheck) -> io::Result<()> {
         place.reason
     );
     out.line(&format!("  {}", one_line(&text)))
-}
-
-fn print_damage(out: &mut Output, damage: &Damage) -> io::Result<()> {
-    let text = format!(
-        "{:<9} {} at byte {}, {}: {}",
-        damage.class.as_str(),
-        damage.file,
-        damage.offset,
-        count(damage.length, "byte"),
-        damage.reason
-    );
-    out.line(&one_line(&text))
 }

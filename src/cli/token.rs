@@ -4,12 +4,12 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use clap::Subcommand;
-use decklog::access::{Secret, TokenInfo};
+use decklog::access::TokenInfo;
 use decklog::privacy::AccessRole;
-use decklog::{Store, Timestamp};
+use decklog::{Durability, Store, Timestamp};
 use serde::Serialize;
 
-use super::context::{Context, Level};
+use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::get::missing;
@@ -69,16 +69,21 @@ enum Command {
     },
 }
 
+/// A new token or login address, which is not shown again.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Secret<'a> {
+    Token(&'a str),
+    Url(&'a str),
+}
+
 /// A new token or code in `--json`.
 #[derive(Serialize)]
 struct Made<'a> {
     #[serde(flatten)]
     info: &'a TokenInfo,
-    /// The token or login address, which is not shown again.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    token: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    url: Option<&'a str>,
+    #[serde(flatten)]
+    secret: Secret<'a>,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
@@ -89,9 +94,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             expires_days,
         } => {
             let expires_at = expires_days.map(|days| Timestamp::now().at() + days * DAY_MS);
-            let store = context.open_to_write(Level::Disk)?;
-            let (secret, info) = store.add_token(name, *role, expires_at)?;
-            add(&store, &secret, &info, context)
+            let store = context.open_to_write(Durability::Disk)?;
+            let (token, info) = store.add_token(name, *role, expires_at)?;
+            made(&store, &info, Secret::Token(token.as_str()), context)
         }
         Command::List => list(context),
         Command::Revoke { id } => {
@@ -99,58 +104,36 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             let Some(info) = store.revoke_token(id)? else {
                 return Ok(missing(format!("token {id}: 'decklog token list'")));
             };
-            if context.json {
-                context.out.json(&info)?;
-            } else {
-                context
-                    .out
-                    .line(&format!("revoked: {}", described(&info)))?;
-            }
+            context.print(&info, &format!("revoked: {}", described(&info)))?;
             Ok(Exit::Ok)
         }
         Command::Login { role, url } => {
-            let store = context.open_to_write(Level::Disk)?;
+            let store = context.open_to_write(Durability::Disk)?;
             let url = url.clone().unwrap_or_else(|| served(&store));
             let (code, info) = store.add_login_code(*role)?;
-            login(
-                &store,
-                &format!("{url}/login?code={}", code.as_str()),
-                &info,
-                context,
-            )
+            let url = format!("{url}/login?code={}", code.as_str());
+            made(&store, &info, Secret::Url(&url), context)
         }
     }
 }
 
-fn add(
+/// Prints a new token or login address.
+fn made(
     store: &Store,
-    secret: &Secret,
     info: &TokenInfo,
+    secret: Secret<'_>,
     context: &mut Context,
 ) -> Result<Exit, Failure> {
-    let token = secret.as_str();
-    if context.json {
-        let (token, url) = (Some(token), None);
-        context.out.json(&Made { info, token, url })?;
-    } else {
-        context.out.line(token)?;
-        say(&format!("{}; it is not shown again", described(info)));
-    }
-    warn(store, info)
-}
-
-fn login(
-    store: &Store,
-    url: &str,
-    info: &TokenInfo,
-    context: &mut Context,
-) -> Result<Exit, Failure> {
-    if context.json {
-        let (token, url) = (None, Some(url));
-        context.out.json(&Made { info, token, url })?;
-    } else {
-        context.out.line(url)?;
-        say("open it in a browser within ten minutes; it works once");
+    let (text, note) = match secret {
+        Secret::Token(token) => (token, described(info) + "; it is not shown again"),
+        Secret::Url(url) => (
+            url,
+            "open it in a browser within ten minutes; it works once".to_owned(),
+        ),
+    };
+    context.print(&Made { info, secret }, text)?;
+    if !context.json {
+        say(&note);
     }
     warn(store, info)
 }
@@ -158,23 +141,19 @@ fn login(
 /// Warns if the token's role is not allowed, or if no token is required.
 fn warn(store: &Store, info: &TokenInfo) -> Result<Exit, Failure> {
     let privacy = store.settings()?.privacy;
-    if !privacy.allowed_roles.contains(&info.role) {
+    let roles = &privacy.allowed_roles;
+    if !roles.contains(&info.role) {
+        let role = info.role;
+        let allowed: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
         say(&format!(
-            "the role {} is not allowed: add it with 'decklog config set privacy.allowed_roles {},{}'",
-            info.role,
-            joined(&privacy.allowed_roles),
-            info.role
+            "the role {role} is not allowed: add it with 'decklog config set privacy.allowed_roles {},{role}'",
+            allowed.join(",")
         ));
     }
     if !privacy.require_auth {
         say("no token is required yet: 'decklog config set privacy.require_auth true'");
     }
     Ok(Exit::Ok)
-}
-
-fn joined(roles: &[AccessRole]) -> String {
-    let words: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
-    words.join(",")
 }
 
 fn list(context: &mut Context) -> Result<Exit, Failure> {
@@ -193,17 +172,17 @@ fn list(context: &mut Context) -> Result<Exit, Failure> {
 }
 
 fn described(info: &TokenInfo) -> String {
-    let until = info.expires_at.map_or_else(
-        || "until it is revoked".to_owned(),
-        |at| format!("until {} UTC", time::shown(at)),
-    );
+    let until = match info.expires_at {
+        Some(at) => format!("until {} UTC", time::shown(at)),
+        None => "until it is revoked".to_owned(),
+    };
+    let used = match info.last_used_at {
+        Some(at) => format!("last used {} UTC", time::shown(at)),
+        None => "never used".to_owned(),
+    };
     let (kind, role) = (info.kind.as_str(), info.role.as_str());
     let (id, name) = (one_line(&info.id), one_line(&info.name));
     let made = time::shown(info.created_at);
-    let used = info.last_used_at.map_or_else(
-        || "never used".to_owned(),
-        |at| format!("last used {} UTC", time::shown(at)),
-    );
     format!("{id}  {kind:<7}  {role:<9}  {name}, made {made} UTC, {used}, {until}")
 }
 

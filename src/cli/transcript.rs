@@ -8,6 +8,7 @@ use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::get::missing;
+use super::list::Paged;
 use super::pages::{PAGE_RECORDS, each};
 use super::show::{Shown, field, in_transcript};
 
@@ -30,51 +31,36 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         return Ok(missing(Key::Conversation(id)));
     };
     let is_json = context.json;
-    let agents = ConversationQuery {
-        parent_id: Some(id),
-        order: Order::OldestFirst,
-        limit: usize::MAX,
-        ..ConversationQuery::default()
-    };
-    let agents = store.conversations(&agents)?.items;
     let out = &mut context.out;
     if is_json {
         conversation.json(out)?;
     } else {
+        let agents = ConversationQuery {
+            parent_id: Some(id),
+            order: Order::OldestFirst,
+            limit: usize::MAX,
+            ..ConversationQuery::default()
+        };
         conversation.in_full(out)?;
-        for (agent, _) in &agents {
-            let call = agent
-                .parent_call_id
-                .as_deref()
-                .map(|id| format!("call {id}"));
-            let words = [call.as_deref(), agent.title.as_deref()];
-            let words: Vec<&str> = words.into_iter().flatten().collect();
+        for (agent, _) in store.conversations(&agents)?.items {
+            let call = agent.parent_call_id.map(|id| format!("call {id}"));
+            let words: Vec<String> = call.into_iter().chain(agent.title).collect();
             let words = one_line(&words.join("  ")).into_owned();
-            field(out, "sub-agent", &format!("{}  {words}", agent.id))?;
+            field(out, "sub-agent", format!("{}  {words}", agent.id))?;
         }
     }
-    each(
-        None,
-        PAGE_RECORDS,
-        None,
-        |limit, after| {
-            let query = MessageQuery {
-                limit,
-                after,
-                ..MessageQuery::default()
-            };
-            store
-                .messages(id, &query)
-                .map(|page| (page.items, page.next))
-        },
-        |message| {
-            if is_json {
-                message.json(out)?;
-            } else {
-                in_transcript(out, &message)?;
-            }
-            Ok(())
-        },
-    )?;
+    let page = |limit, after| {
+        let query = MessageQuery::default().page(Order::OldestFirst, limit, after);
+        let page = store.messages(id, &query)?;
+        Ok((page.items, page.next))
+    };
+    each(None, PAGE_RECORDS, None, page, |message| {
+        if is_json {
+            message.json(out)?;
+        } else {
+            in_transcript(out, &message)?;
+        }
+        Ok(())
+    })?;
     Ok(Exit::Ok)
 }

@@ -13,8 +13,9 @@ use super::context::Context;
 use super::escape::clipped;
 use super::exit::{Exit, Failure};
 use super::get::missing;
+use super::list::Paged;
 use super::output;
-use super::show::{count, grouped};
+use super::show::{count, failure_in_row, grouped};
 
 /// Maximum characters of a text.
 const DETAIL_COLUMNS: usize = 120;
@@ -60,11 +61,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     };
     match root {
         Some(Root::Event(id)) => match store.event_tree(id)? {
-            Some(tree) => events(context, tree.nodes),
+            Some(tree) => print(context, tree.nodes, event),
             None => Ok(missing(Key::Event(id))),
         },
         Some(Root::Session(id)) => match store.session_tree(id)? {
-            Some(tree) => session(context, tree.nodes),
+            Some(tree) => print(context, tree.nodes, place),
             None => Ok(missing(format!("conversation or thread {id}"))),
         },
         None => {
@@ -78,45 +79,39 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
 fn latest(store: &Store) -> decklog::Result<Option<Root>> {
     let events = EventQuery {
         roots: true,
-        order: Order::NewestFirst,
-        limit: 1,
         ..EventQuery::default()
     };
+    let events = events.page(Order::NewestFirst, 1, None);
     let conversations = ConversationQuery {
         limit: 1,
         ..ConversationQuery::default()
     };
-    let turns = TurnQuery {
-        order: Order::NewestFirst,
-        limit: 1,
-        ..TurnQuery::default()
-    };
-    let event = store.events(&events)?.items.into_iter().next();
+    let event = store.events(&events)?.items.pop();
     let event = event.map(|event| (event.created_at, Root::Event(event.id)));
-    let conversation = store
-        .conversations(&conversations)?
-        .items
-        .into_iter()
-        .next();
+    let conversation = store.conversations(&conversations)?.items.pop();
     let conversation = conversation.map(|(it, _)| (it.created_at.at(), Root::Session(it.id)));
     let begun = event.into_iter().chain(conversation);
     if let Some((_, root)) = begun.max_by_key(|(at, _)| *at) {
         return Ok(Some(root));
     }
     // For a log with turns but without conversations.
-    let turn = store.turns(&turns)?.items.into_iter().next();
+    let turns = TurnQuery::default().page(Order::NewestFirst, 1, None);
+    let turn = store.turns(&turns)?.items.pop();
     Ok(turn.and_then(|turn| turn.thread_id).map(Root::Session))
 }
 
-fn events(context: &mut Context, nodes: Vec<EventNode>) -> Result<Exit, Failure> {
+/// Prints the nodes as JSON, or draws them.
+fn print<T: Serialize>(
+    context: &mut Context,
+    nodes: Vec<T>,
+    node: impl Fn(T) -> Node,
+) -> Result<Exit, Failure> {
     if context.json {
-        for node in &nodes {
-            context.out.json(node)?;
-        }
-        return Ok(Exit::Ok);
+        context.out.json_lines(&nodes)?;
+    } else {
+        let nodes: Vec<Node> = nodes.into_iter().map(node).collect();
+        draw(&mut context.out, &nodes)?;
     }
-    let depths: Vec<usize> = nodes.iter().map(|node| node.depth).collect();
-    draw(&mut context.out, &depths, nodes.into_iter().map(event))?;
     Ok(Exit::Ok)
 }
 
@@ -128,6 +123,7 @@ fn event(node: EventNode) -> Node {
     };
     let payload = node.event.payload.unwrap_or_default();
     Node {
+        depth: node.depth,
         label: format!("#{} {}{gone}", node.event.id, node.event.event_type),
         status: node.status,
         duration_ms: node.duration_ms,
@@ -135,62 +131,45 @@ fn event(node: EventNode) -> Node {
     }
 }
 
-fn session(context: &mut Context, nodes: Vec<SessionNode>) -> Result<Exit, Failure> {
-    if context.json {
-        for node in &nodes {
-            context.out.json(&SessionLine::new(node))?;
-        }
-        return Ok(Exit::Ok);
-    }
-    let depths: Vec<usize> = nodes.iter().map(|node| node.depth).collect();
-    draw(&mut context.out, &depths, nodes.into_iter().map(place))?;
-    Ok(Exit::Ok)
-}
-
 fn place(node: SessionNode) -> Node {
     let (label, detail) = match node.item {
         SessionItem::Conversation(it) => {
             let (conversation, stats) = *it;
+            let title = conversation.title.map(|title| title + "  ");
             let totals = format!(
-                "{}, {} tokens in, {} out",
+                "{}{}, {} tokens in, {} out",
+                title.unwrap_or_default(),
                 count(stats.message_count, "message"),
                 grouped(stats.total_tokens_in),
                 grouped(stats.total_tokens_out),
             );
-            let totals = match conversation.title {
-                Some(title) => format!("{title}  {totals}"),
-                None => totals,
-            };
-            (
-                format!("{} {}", conversation.client, conversation.id),
-                totals,
-            )
+            let label = format!("{} {}", conversation.client, conversation.id);
+            (label, totals)
         }
         SessionItem::Turn(turn) => {
-            let thought = node.reasoning.map(|text| in_row(&text));
-            let detail = thought.map_or(String::new(), |text| text + "  ") + &turn.content;
-            (turn.kind.as_str().to_owned(), detail)
+            let detail = in_row(node.reasoning) + &turn.content;
+            (turn.kind.to_string(), detail)
         }
         SessionItem::Message(message) => {
             let label = match (&message.model_used, &message.tool_name) {
                 (Some(name), _) | (None, Some(name)) => format!("{} {name}", message.role),
                 (None, None) => message.role.to_string(),
             };
-            let said = match message.reasoning {
-                Some(text) => in_row(&text) + "  " + &message.content,
-                None => message.content,
-            };
+            let said = in_row(message.reasoning) + &message.content;
             (label, message.error.unwrap_or(said))
         }
         SessionItem::Call(call) => {
             let (req, done) = *call;
             let failure = done.and_then(|done| done.error_msg.or(done.error_kind));
-            let failure = failure.map_or(String::new(), |why| format!("! {}  ", why.trim()));
             let arguments = req.arguments_json.unwrap_or_default();
-            (req.tool_name, failure + &arguments)
+            (
+                req.tool_name,
+                failure_in_row(failure.as_deref()) + &arguments,
+            )
         }
     };
     Node {
+        depth: node.depth,
         label,
         status: node.status,
         duration_ms: node.duration_ms,
@@ -199,58 +178,8 @@ fn place(node: SessionNode) -> Node {
 }
 
 /// The model's reasoning, shown before the answer.
-fn in_row(reasoning: &str) -> String {
-    let text = clipped(reasoning.trim(), REASONING_COLUMNS);
-    format!("({text})")
-}
-
-/// A node of a session's tree, with all fields of its record.
-#[derive(Serialize)]
-struct SessionLine<'a> {
-    depth: usize,
-    at: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<decklog::tree::SpanStatus>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    duration_ms: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning: Option<&'a str>,
-    #[serde(flatten)]
-    item: Item<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Item<'a> {
-    Conversation {
-        #[serde(flatten)]
-        conversation: &'a decklog::Conversation,
-        #[serde(flatten)]
-        stats: &'a decklog::record::ConversationStats,
-    },
-    Turn(&'a decklog::ConversationTurn),
-    Message(&'a decklog::ConversationMessage),
-    Call(Box<decklog::record::ToolCallView<'a>>),
-}
-
-impl<'a> SessionLine<'a> {
-    fn new(node: &'a SessionNode) -> SessionLine<'a> {
-        let item = match &node.item {
-            SessionItem::Conversation(it) => Item::Conversation {
-                conversation: &it.0,
-                stats: &it.1,
-            },
-            SessionItem::Turn(turn) => Item::Turn(turn),
-            SessionItem::Message(message) => Item::Message(message),
-            SessionItem::Call(call) => Item::Call(Box::new((&**call).into())),
-        };
-        SessionLine {
-            depth: node.depth,
-            at: node.at,
-            status: node.status,
-            duration_ms: node.duration_ms,
-            reasoning: node.reasoning.as_deref(),
-            item,
-        }
-    }
+fn in_row(reasoning: Option<String>) -> String {
+    reasoning.map_or(String::new(), |text| {
+        format!("({})  ", clipped(text.trim(), REASONING_COLUMNS))
+    })
 }

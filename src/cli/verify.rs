@@ -84,24 +84,13 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
 }
 
 fn json(out: &mut Output, found: &Verification, deep: bool) -> io::Result<()> {
-    for damage in &found.damage {
-        out.json(&Finding::Damage(damage))?;
-    }
-    for violation in &found.violations {
-        out.json(&Finding::Violation(violation))?;
-    }
-    for gap in &found.gaps {
-        out.json(&Finding::Gap(gap))?;
-    }
-    for repeat in &found.repeats {
-        out.json(&Finding::Repeat(repeat))?;
-    }
-    for reason in &found.interrupted {
-        out.json(&Finding::Interrupted { reason })?;
-    }
-    for file in &found.foreign {
-        out.json(&Finding::Foreign { file })?;
-    }
+    out.json_lines(found.damage.iter().map(Finding::Damage))?;
+    out.json_lines(found.violations.iter().map(Finding::Violation))?;
+    out.json_lines(found.gaps.iter().map(Finding::Gap))?;
+    out.json_lines(found.repeats.iter().map(Finding::Repeat))?;
+    let interrupted = found.interrupted.iter();
+    out.json_lines(interrupted.map(|reason| Finding::Interrupted { reason }))?;
+    out.json_lines(found.foreign.iter().map(|file| Finding::Foreign { file }))?;
     out.json(&Summary {
         clean: found.is_clean(),
         deep,
@@ -123,60 +112,44 @@ fn json(out: &mut Output, found: &Verification, deep: bool) -> io::Result<()> {
 
 /// Prints the findings.
 pub fn text(out: &mut Output, found: &Verification, path: &Path) -> io::Result<()> {
+    let mut say = |about: &str, text: &str| out.line(&format!("{about:<9} {text}"));
     for damage in &found.damage {
-        out.line(&format!(
-            "{:<9} {} at byte {}, {}: {}",
-            damage.class.as_str(),
-            one_line(&damage.file),
-            damage.offset,
-            count(damage.length, "byte"),
-            one_line(&damage.reason)
-        ))?;
+        say(damage.class.as_str(), &place(damage))?;
     }
     for violation in &found.violations {
-        out.line(&format!(
-            "{:<9} {} at byte {}: {}",
-            "violation",
-            one_line(&violation.file),
-            violation.offset,
-            one_line(&violation.reason)
-        ))?;
+        let (file, offset) = (one_line(&violation.file), violation.offset);
+        let reason = one_line(&violation.reason);
+        say("violation", &format!("{file} at byte {offset}: {reason}"))?;
     }
     for gap in &found.gaps {
-        out.line(&format!("{:<9} no line has seq {}", "gap", range(*gap)))?;
+        say("gap", &format!("no line has seq {}", range(*gap)))?;
     }
     for repeat in &found.repeats {
         let seq = range(*repeat);
-        out.line(&format!("{:<9} several lines have seq {seq}", "repeat"))?;
+        say("repeat", &format!("several lines have seq {seq}"))?;
     }
     for reason in &found.interrupted {
-        out.line(&format!("{:<9} {}: no damage", "note", one_line(reason)))?;
+        say("note", &format!("{}: no damage", one_line(reason)))?;
     }
     for file in &found.foreign {
-        out.line(&format!(
-            "{:<9} {} does not belong to the store: no damage",
+        let file = one_line(file);
+        say(
             "note",
-            one_line(file)
-        ))?;
+            &format!("{file} does not belong to the store: no damage"),
+        )?;
     }
     if !found.removed.is_empty() {
-        let removed = found.removed.iter();
-        let removed = removed
-            .map(|(reason, lines)| format!("{} by {}", count(*lines, "line"), reason.as_str()));
-        let removed: Vec<String> = removed.collect();
-        out.line(&format!(
-            "{:<9} removed, as removals.jsonl says: {}: no damage",
+        let by = |(reason, lines): (&RemovalReason, &u64)| {
+            format!("{} by {}", count(*lines, "line"), reason.as_str())
+        };
+        let removed: Vec<String> = found.removed.iter().map(by).collect();
+        let removed = removed.join(", ");
+        say(
             "note",
-            removed.join(", ")
-        ))?;
+            &format!("removed, as removals.jsonl says: {removed}: no damage"),
+        )?;
     }
-    let findings =
-        found.damage.len() + found.violations.len() + found.gaps.len() + found.repeats.len();
-    let verdict = if found.is_clean() {
-        "clean".to_owned()
-    } else {
-        count(findings as u64, "finding")
-    };
+    let verdict = findings(found).unwrap_or_else(|| "clean".to_owned());
     let sealed = match found.sealed {
         0 => String::new(),
         sealed => format!(" ({} sealed)", grouped(sealed)),
@@ -188,6 +161,24 @@ pub fn text(out: &mut Output, found: &Verification, path: &Path) -> io::Result<(
         count(found.good_lines, "good line"),
         one_line(&path.display().to_string())
     ))
+}
+
+/// A damaged place, in words.
+pub fn place(damage: &Damage) -> String {
+    format!(
+        "{} at byte {}, {}: {}",
+        one_line(&damage.file),
+        damage.offset,
+        count(damage.length, "byte"),
+        one_line(&damage.reason)
+    )
+}
+
+/// The number of findings, unless all is clean.
+pub fn findings(found: &Verification) -> Option<String> {
+    let findings =
+        found.damage.len() + found.violations.len() + found.gaps.len() + found.repeats.len();
+    (!found.is_clean()).then(|| count(findings as u64, "finding"))
 }
 
 fn range(seqs: SeqRange) -> String {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 use super::page::{Order, ROWS_AT_A_TIME};
@@ -11,40 +12,55 @@ use super::{
 };
 use crate::error::Result;
 use crate::record::{
-    Conversation, ConversationMessage, ConversationStats, ConversationTurn, Role, ToolCall,
-    ToolStatus, TurnKind,
+    Conversation, ConversationMessage, ConversationStats, ConversationTurn, ConversationView, Role,
+    ToolCall, ToolCallView, ToolStatus, TurnKind,
 };
 use crate::store::{Inner, Store};
 
 /// The item of a node of a session's tree.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SessionItem {
     /// A conversation, with the totals of its messages.
+    #[serde(serialize_with = "with_stats")]
     Conversation(Box<(Conversation, ConversationStats)>),
     /// A turn.
     Turn(ConversationTurn),
     /// A message, if the conversation has no turns.
     Message(Box<ConversationMessage>),
     /// A tool call.
+    #[serde(serialize_with = "with_outcome")]
     Call(Box<ToolCall>),
 }
 
+fn with_stats<S: Serializer>(it: &Whole, to: S) -> std::result::Result<S::Ok, S::Error> {
+    ConversationView::from(it).serialize(to)
+}
+
+fn with_outcome<S: Serializer>(call: &ToolCall, to: S) -> std::result::Result<S::Ok, S::Error> {
+    ToolCallView::from(call).serialize(to)
+}
+
 /// A node of a session's tree.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionNode {
-    /// The item of the node.
-    pub item: SessionItem,
     /// The depth, from 0.
     pub depth: usize,
     /// The time of the item, or its start time, in epoch milliseconds.
     pub at: i64,
+    /// The status, for items that end, such as calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<SpanStatus>,
     /// The duration, in milliseconds: of a call, the latency of its outcome; of a prompt, up to the
     /// end of the last node under it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<i64>,
-    /// The status, for items that end, such as calls.
-    pub status: Option<SpanStatus>,
     /// For a turn: the model's reasoning before it, from its message.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
+    /// The item of the node.
+    #[serde(flatten)]
+    pub item: SessionItem,
 }
 
 /// The tree of a session.

@@ -242,3 +242,23 @@ pub struct ConversationStats {
     /// Distinct values of `config_used`, in the order of first use.
     pub configs_used: Vec<String>,
 }
+
+/// A conversation with the totals of its messages, as one JSON object.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct ConversationView<'a> {
+    /// The conversation.
+    #[serde(flatten)]
+    pub conversation: &'a Conversation,
+    /// The totals.
+    #[serde(flatten)]
+    pub stats: &'a ConversationStats,
+}
+
+impl<'a> From<&'a (Conversation, ConversationStats)> for ConversationView<'a> {
+    fn from((conversation, stats): &'a (Conversation, ConversationStats)) -> ConversationView<'a> {
+        ConversationView {
+            conversation,
+            stats,
+        }
+    }
+}

@@ -29,7 +29,9 @@ mod words;
 
 pub use call::{CallStatus, ToolCall, ToolCallDone, ToolCallReq, ToolCallView, ToolStatus};
 pub(crate) use content::Content;
-pub use conversation::{Client, ClientName, Conversation, ConversationStats, ConversationStatus};
+pub use conversation::{
+    Client, ClientName, Conversation, ConversationStats, ConversationStatus, ConversationView,
+};
 pub use event::{Event, event_type};
 pub(crate) use grammar::container;
 pub use hashes::IdHashes;

@@ -43,7 +43,7 @@ pub struct Replay {
 /// # Errors
 /// [`InvalidInput`](ErrorKind::InvalidInput) if the store has no such day.
 pub fn day(store: &Path, day: Day) -> Result<Replay> {
-    read(&store.join(day.to_string()))
+    dir(&store.join(day.to_string()))
 }
 
 /// The store of a directory: itself, or the one of its day.
@@ -62,10 +62,6 @@ fn store_of(dir: &Path) -> Option<PathBuf> {
 /// # Errors
 /// [`InvalidInput`](ErrorKind::InvalidInput) if it has none.
 pub fn dir(dir: &Path) -> Result<Replay> {
-    read(dir)
-}
-
-fn read(dir: &Path) -> Result<Replay> {
     let storage = Disk::new(dir);
     let list = |name: &str| {
         storage.read_dir(name).map_err(|e| match e.kind() {

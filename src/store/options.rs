@@ -11,12 +11,21 @@ use crate::store::{Settings, Store, UpkeepTask};
 
 /// When a record is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Durability {
     /// When the operating system has it. It survives a kill of the process, and is synced to disk
     /// within [`Options::flush_interval`].
     #[default]
+    #[cfg_attr(
+        feature = "cli",
+        value(help = "When the operating system has it: it survives a kill of the process")
+    )]
     Process,
     /// When `fdatasync` has returned. It survives a power cut. Concurrent callers share one sync.
+    #[cfg_attr(
+        feature = "cli",
+        value(help = "When it is on disk: it survives a power cut")
+    )]
     Disk,
 }
 

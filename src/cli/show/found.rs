@@ -4,39 +4,29 @@ use std::io;
 
 use decklog::query::SearchMatch;
 
-use super::{Shown, field, moment};
-use crate::cli::escape::{one_line, padded};
+use super::{Shown, field, moment, optional};
+use crate::cli::escape::one_line;
 use crate::cli::output::Output;
 use crate::cli::time;
 
-const SEQ_COLUMNS: usize = 6;
-const KIND_COLUMNS: usize = 19;
-
 impl Shown for SearchMatch {
-    const HEADING: &'static str = "AT (UTC)                    SEQ  KIND                 TEXT";
+    const COLUMNS: &'static str = "AT (UTC)               |>   SEQ|KIND               |TEXT";
 
-    fn row(&self) -> String {
-        format!(
-            "{}  {:>SEQ_COLUMNS$}  {}  {}",
+    fn cells(&self) -> Vec<String> {
+        vec![
             time::shown(self.at),
-            self.seq,
-            padded(self.kind.stem(), KIND_COLUMNS),
-            one_line(self.snippet.trim())
-        )
+            self.seq.to_string(),
+            self.kind.to_string(),
+            self.snippet.trim().to_owned(),
+        ]
     }
 
     fn in_full(&self, out: &mut Output) -> io::Result<()> {
         out.line(&format!("{} {}", self.kind, one_line(&self.key)))?;
-        field(out, "at", &moment(self.at))?;
-        field(out, "line", &self.seq.to_string())?;
-        if let Some(id) = self.conversation_id {
-            field(out, "in", &id.to_string())?;
-        }
+        field(out, "at", moment(self.at))?;
+        field(out, "line", self.seq)?;
+        optional(out, "in", self.conversation_id)?;
         field(out, "field", &self.field)?;
         field(out, "text", &self.snippet)
-    }
-
-    fn json(&self, out: &mut Output) -> io::Result<()> {
-        out.json(self)
     }
 }

@@ -12,16 +12,18 @@ mod task;
 mod thought;
 mod turn;
 
+use std::fmt::Display;
 use std::io;
 
 use decklog::Kind;
 use decklog::schema::FieldSchema;
+use indicatif::HumanCount;
 use serde::Serialize;
 use serde_json::Value;
 
 pub use message::in_transcript;
 
-use super::escape::{clipped, lines, one_line};
+use super::escape::{clipped, lines, one_line, padded};
 use super::output::Output;
 use super::time;
 
@@ -29,29 +31,52 @@ use super::time;
 const LABEL_COLUMNS: usize = 10;
 
 /// A record that commands show. Untrusted text is escaped here, not by the printer.
-pub trait Shown {
-    /// The heading of a table of such records.
-    const HEADING: &'static str;
+pub trait Shown: Serialize + Sized {
+    /// The headings of a table of such records, separated by `|`, each as wide as its column. `>`
+    /// aligns a column to the right.
+    const COLUMNS: &'static str;
 
-    /// Its line in a table, not cut yet.
-    fn row(&self) -> String;
+    /// Its cells in the table, not escaped yet. The last one may have any length.
+    fn cells(&self) -> Vec<String>;
 
     /// All fields, one per line.
     fn in_full(&self, out: &mut Output) -> io::Result<()>;
 
     /// One JSON object, with the field names of the files.
-    fn json(&self, out: &mut Output) -> io::Result<()>;
+    fn json(&self, out: &mut Output) -> io::Result<()> {
+        out.json(self)
+    }
 }
 
 /// A line of a table, cut at the terminal's width.
 pub fn row(out: &mut Output, text: &str) -> io::Result<()> {
     let columns = out.columns();
-    out.line(clipped(text, columns).trim_end())
+    out.line(clipped(text.trim_end(), columns).trim_end())
+}
+
+/// The heading of a table.
+pub fn heading<T: Shown>(out: &mut Output) -> io::Result<()> {
+    row(out, &T::COLUMNS.replace('>', "").replace('|', "  "))
 }
 
 /// A record's line in a table.
 pub fn row_of(out: &mut Output, record: &impl Shown) -> io::Result<()> {
-    row(out, &record.row())
+    row(out, &table_row(record))
+}
+
+/// A record's line in a table, not cut yet.
+pub fn table_row<T: Shown>(record: &T) -> String {
+    let cells = T::COLUMNS.split('|').zip(record.cells());
+    let cells = cells.map(|(heading, cell)| match heading.strip_prefix('>') {
+        Some(heading) => format!("{:>1$}", one_line(&cell), heading.len()),
+        None => padded(&one_line(&cell), heading.len()),
+    });
+    cells.collect::<Vec<String>>().join("  ")
+}
+
+/// A name, or `-`, cut to the width of a column.
+pub fn name(name: Option<&str>, columns: usize) -> String {
+    clipped(&one_line(name.unwrap_or("-")), columns).into_owned()
 }
 
 fn moment(at: i64) -> String {
@@ -59,10 +84,10 @@ fn moment(at: i64) -> String {
 }
 
 /// A field of a record; the lines of its value stay below each other.
-pub fn field(out: &mut Output, label: &str, value: &str) -> io::Result<()> {
-    let value = lines(value);
+pub fn field(out: &mut Output, label: &str, value: impl Display) -> io::Result<()> {
+    let value = value.to_string();
     let mut label = label;
-    for line in value.trim_end().split('\n') {
+    for line in lines(&value).trim_end().split('\n') {
         let space = if label.chars().count() < LABEL_COLUMNS {
             ""
         } else {
@@ -76,7 +101,7 @@ pub fn field(out: &mut Output, label: &str, value: &str) -> io::Result<()> {
 }
 
 /// An optional field.
-pub fn optional(out: &mut Output, label: &str, value: Option<&str>) -> io::Result<()> {
+pub fn optional(out: &mut Output, label: &str, value: Option<impl Display>) -> io::Result<()> {
     value.map_or(Ok(()), |value| field(out, label, value))
 }
 
@@ -87,7 +112,7 @@ fn others(out: &mut Output, kind: Kind, record: &impl Serialize, shown: &[&str])
         match record.get(name).filter(|_| !shown.contains(&name)) {
             None | Some(Value::Null) => {}
             Some(Value::String(text)) => field(out, name, text)?,
-            Some(other) => field(out, name, &other.to_string())?,
+            Some(other) => field(out, name, other)?,
         }
     }
     Ok(())
@@ -102,8 +127,8 @@ fn failure(class: Option<&str>, words: Option<&str>) -> Option<String> {
 }
 
 /// The error in a row, before fields of any length.
-fn failure_in_row(why: Option<&str>) -> String {
-    why.map_or(String::new(), |why| format!("! {}  ", one_line(why.trim())))
+pub fn failure_in_row(why: Option<&str>) -> String {
+    why.map_or(String::new(), |why| format!("! {}  ", why.trim()))
 }
 
 /// A number of milliseconds, or `-`.
@@ -113,17 +138,25 @@ fn milliseconds(ms: Option<i64>) -> String {
     })
 }
 
+/// A number without its fraction, or `-`.
+pub fn whole(number: Option<f64>) -> String {
+    // Never negative; saturates at 64 bits.
+    #[allow(clippy::cast_sign_loss)]
+    number.map_or("-".to_owned(), |number| grouped(number.round() as u64))
+}
+
+/// The parts above 0, separated by commas.
+pub fn parts_of<const N: usize>(parts: [(u64, &str); N]) -> Option<String> {
+    let parts = parts.into_iter().filter(|(n, _)| *n > 0);
+    let parts: Vec<String> = parts
+        .map(|(n, of)| format!("{} {of}", grouped(n)))
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
 /// A number with thousands separators.
 pub fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(n).to_string()
 }
 
 /// A count with its noun.

@@ -4,52 +4,34 @@ use std::io;
 
 use decklog::record::Rollup;
 
-use super::{Shown, count, field, grouped, optional};
-use crate::cli::escape::{clipped, one_line, padded};
+use super::{Shown, count, field, grouped, name, optional, parts_of, whole};
 use crate::cli::output::Output;
 
-const MODEL_COLUMNS: usize = 14;
-const NAME_COLUMNS: usize = 10;
-const REQUESTS_COLUMNS: usize = 8;
-const TOKENS_COLUMNS: usize = 17;
-const MS_COLUMNS: usize = 7;
-const ERRORS_COLUMNS: usize = 6;
-const CONTEXT_COLUMNS: usize = 7;
-
 impl Shown for Rollup {
-    const HEADING: &'static str = "DAY         MODEL           CONFIG      MODE        TASK        REQUESTS      TOKENS IN/OUT   AVG MS   P95 MS  ERRORS  CONTEXT";
+    const COLUMNS: &'static str = "DAY       |MODEL         |CONFIG    |MODE      |TASK      |>REQUESTS|>    TOKENS IN/OUT|> AVG MS|> P95 MS|>ERRORS|>CONTEXT";
 
-    fn row(&self) -> String {
-        let name = |name: &Option<String>, columns| {
-            let name = one_line(name.as_deref().unwrap_or("-"));
-            padded(&clipped(&name, columns), columns)
-        };
-        let tokens = format!("{}/{}", grouped(self.tokens_in), grouped(self.tokens_out));
-        format!(
-            "{}  {}  {}  {}  {}  {:>REQUESTS_COLUMNS$}  {tokens:>TOKENS_COLUMNS$}  {:>MS_COLUMNS$}  {:>MS_COLUMNS$}  {:>ERRORS_COLUMNS$}  {:>CONTEXT_COLUMNS$}",
-            self.day,
-            name(&self.model_used, MODEL_COLUMNS),
-            name(&self.config_used, NAME_COLUMNS),
-            name(&self.orchestration_mode, NAME_COLUMNS),
-            name(&self.task_type, NAME_COLUMNS),
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.day.to_string(),
+            name(self.model_used.as_deref(), 14),
+            name(self.config_used.as_deref(), 10),
+            name(self.orchestration_mode.as_deref(), 10),
+            name(self.task_type.as_deref(), 10),
             grouped(self.requests),
+            [self.tokens_in, self.tokens_out].map(grouped).join("/"),
             whole(self.latency_ms_avg()),
             whole(self.latency_sketch.quantile(0.95)),
             grouped(self.errors),
             percent(self.context_utilization_avg()),
-        )
+        ]
     }
 
     fn in_full(&self, out: &mut Output) -> io::Result<()> {
         out.line(&format!("rollup {}", self.day))?;
-        for (label, name) in [
-            ("model", &self.model_used),
-            ("config", &self.config_used),
-            ("mode", &self.orchestration_mode),
-            ("task", &self.task_type),
-        ] {
-            optional(out, label, name.as_deref())?;
-        }
+        optional(out, "model", self.model_used.as_ref())?;
+        optional(out, "config", self.config_used.as_ref())?;
+        optional(out, "mode", self.orchestration_mode.as_ref())?;
+        optional(out, "task", self.task_type.as_ref())?;
         let messages = format!(
             "{}, {} of {} that day, {}",
             count(self.messages, "message"),
@@ -57,56 +39,28 @@ impl Shown for Rollup {
             grouped(self.active_conversations),
             count(self.requests, "request"),
         );
-        field(out, "messages", &messages)?;
-        let tokens = format!(
-            "{} in, {} out",
-            grouped(self.tokens_in),
-            grouped(self.tokens_out)
-        );
-        field(out, "tokens", &tokens)?;
-        let split = [
+        field(out, "messages", messages)?;
+        let [tokens_in, tokens_out] = [self.tokens_in, self.tokens_out].map(grouped);
+        field(out, "tokens", format!("{tokens_in} in, {tokens_out} out"))?;
+        let split = parts_of([
             (self.tokens_cache_write, "cache write"),
             (self.tokens_cache_read, "cache read"),
             (self.tokens_reasoning, "reasoning"),
-        ];
-        let split = split.into_iter().filter(|(sum, _)| *sum > 0);
-        let split: Vec<String> = split
-            .map(|(sum, of)| format!("{} {of}", grouped(sum)))
-            .collect();
-        if !split.is_empty() {
-            field(out, "of them", &split.join(", "))?;
-        }
-        let quantile = |q| whole(self.latency_sketch.quantile(q));
-        let latency = format!(
-            "avg {} ms, p50 {} ms, p95 {} ms, p99 {} ms",
-            whole(self.latency_ms_avg()),
-            quantile(0.5),
-            quantile(0.95),
-            quantile(0.99)
-        );
-        field(out, "latency", &latency)?;
-        let context = format!(
-            "{} used on average, {} compressed",
-            percent(self.context_utilization_avg()),
-            grouped(self.compressed)
-        );
-        field(out, "context", &context)?;
+        ]);
+        optional(out, "of them", split)?;
+        let avg = whole(self.latency_ms_avg());
+        let [p50, p95, p99] = [0.5, 0.95, 0.99].map(|q| whole(self.latency_sketch.quantile(q)));
+        let latency = format!("avg {avg} ms, p50 {p50} ms, p95 {p95} ms, p99 {p99} ms");
+        field(out, "latency", latency)?;
+        let context = percent(self.context_utilization_avg());
+        let compressed = grouped(self.compressed);
+        let context = format!("{context} used on average, {compressed} compressed");
+        field(out, "context", context)?;
         let mut errors = vec![grouped(self.errors)];
         let types = self.errors_by_type.iter();
         errors.extend(types.map(|(name, count)| format!("{name} {}", grouped(*count))));
-        field(out, "errors", &errors.join(", "))
+        field(out, "errors", errors.join(", "))
     }
-
-    fn json(&self, out: &mut Output) -> io::Result<()> {
-        out.json(self)
-    }
-}
-
-/// A number without its fraction, or `-`.
-fn whole(number: Option<f64>) -> String {
-    // Never negative; saturates at 64 bits.
-    #[allow(clippy::cast_sign_loss)]
-    number.map_or("-".to_owned(), |number| grouped(number.round() as u64))
 }
 
 fn percent(part: Option<f64>) -> String {
