@@ -18,13 +18,13 @@ pub(super) fn body<F: Future<Output = ()> + Send + 'static>(
     send: impl FnOnce(mpsc::Sender<Bytes>) -> F,
 ) -> Body {
     let (out, parts) = mpsc::channel(1);
-    let sent = send(out.clone());
+    let sending = send(out.clone());
     let mut stopped = app.stopped.clone();
     let counted = Counted::new(&app.metrics.streams);
     tokio::spawn(async move {
         let _counted = counted;
         tokio::select! {
-            () = sent => {}
+            () = sending => {}
             _ = stopped.wait_for(|stopped| *stopped), if is_endless => {}
             () = out.closed() => {}
         }

@@ -137,8 +137,10 @@ impl Held {
 impl Held {
     /// The same bytes, which hold this memory until they are dropped.
     pub(super) fn keep(self: &Arc<Held>, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
-        let _held = Arc::clone(self);
-        Bytes::from_owner(Kept { bytes, _held })
+        Bytes::from_owner(Kept {
+            bytes,
+            _held: Arc::clone(self),
+        })
     }
 }
 

@@ -113,7 +113,7 @@ impl Collector for OfStore {
             Ok(counts) => of_store(&mut to, &counts),
             Err(error) => {
                 tracing::warn!(%error, "the store cannot be read");
-                to.one("store_readable", IS_READABLE, ConstGauge::new(0_u64))
+                to.one("store_readable", IS_READABLE, &ConstGauge::new(0_u64))
             }
         }
     }
@@ -133,12 +133,12 @@ impl OfStore {
         let count = ConstCounter::new;
         to.each("queue_records", help, None, "outcome", records, count)?;
         let help = "Records that wait to be written";
-        to.one("queue_length", help, ConstGauge::new(stats.queued))?;
+        to.one("queue_length", help, &ConstGauge::new(stats.queued))?;
         let help = "Records answered with 202 and rejected later, by problem code";
         let rejected = self.rejected.by_code();
         to.each("capture_rejected", help, None, "code", rejected, count)?;
         let help = "Retries of batches because another process held the lock";
-        to.one("queue_lock_retries", help, count(stats.lock_retries))
+        to.one("queue_lock_retries", help, &count(stats.lock_retries))
     }
 }
 
@@ -153,11 +153,11 @@ fn of_store(to: &mut Numbers<'_>, counts: &Counts) -> fmt::Result {
         syncs,
     } = counts;
     let gauge = ConstGauge::new;
-    to.one("store_readable", IS_READABLE, gauge(1))?;
+    to.one("store_readable", IS_READABLE, &gauge(1))?;
     let help = "Whether the store refuses records after a failed write or fsync";
-    to.one("store_poisoned", help, gauge(u64::from(*is_poisoned)))?;
+    to.one("store_poisoned", help, &gauge(u64::from(*is_poisoned)))?;
     let help = "The sequence number of the last line";
-    to.one("last_seq", help, gauge(*last_seq))?;
+    to.one("last_seq", help, &gauge(*last_seq))?;
     let by = |number: fn(&KindCounts) -> u64| {
         let each = kinds.iter();
         each.map(move |of| (of.kind.stem(), number(of)))
@@ -187,7 +187,7 @@ impl Numbers<'_> {
         &mut self,
         name: &str,
         help: &str,
-        metric: M,
+        metric: &M,
     ) -> fmt::Result {
         metric.encode(self.0.encode_descriptor(name, help, None, M::TYPE)?)
     }
