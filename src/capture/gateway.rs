@@ -39,17 +39,10 @@ impl Store {
         conversation: Conversation,
         messages: impl IntoIterator<Item = ConversationMessage>,
     ) -> Result<()> {
-        let records = request(conversation, messages)?;
-        let records = records
-            .into_iter()
-            .map(|(record, if_known)| Ok((record.checked()?, if_known)))
-            .collect::<Result<Vec<_>>>()?;
-        let checked = records.into_iter();
-        let checked = checked.map(|(record, if_known)| (Ok(record), if_known));
-        for answer in self.put_batch(checked)? {
-            answer?;
-        }
-        Ok(())
+        let records = request(conversation, messages)?.into_iter();
+        let records = records.map(|(record, if_known)| (Ok(record), if_known));
+        let answers = self.put_batch(records)?.into_iter();
+        answers.map(|answer| answer.map(drop)).collect()
     }
 
     /// Records a model's answer as the next message of its conversation, filled from the metadata.
@@ -88,6 +81,7 @@ impl Store {
     }
 }
 
+/// The records of a request, checked.
 pub(super) fn request(
     conversation: Conversation,
     messages: impl IntoIterator<Item = ConversationMessage>,
@@ -103,7 +97,9 @@ pub(super) fn request(
         }
         records.push((message.into(), IfKnown::Compare));
     }
-    Ok(records)
+    let records = records.into_iter();
+    let checked = records.map(|(record, if_known)| Ok((record.checked()?, if_known)));
+    checked.collect()
 }
 
 pub(super) fn response(
@@ -122,12 +118,12 @@ pub(super) fn failure(
     (error_type, error): (String, String),
     metadata: Option<&InferenceMetadata>,
 ) -> ConversationMessage {
-    let message = if content.is_empty() {
-        let content = format!("{ERROR_PREFIX}{error}");
-        ConversationMessage::new(conversation_id, Role::System, content)
+    let (role, content) = if content.is_empty() {
+        (Role::System, format!("{ERROR_PREFIX}{error}"))
     } else {
-        ConversationMessage::new(conversation_id, Role::Assistant, content)
+        (Role::Assistant, content)
     };
+    let message = ConversationMessage::new(conversation_id, role, content);
     let message = match metadata {
         Some(metadata) => message.with_metadata(metadata),
         None => message,

@@ -79,25 +79,6 @@ impl Store {
     pub fn capture(&self) -> Result<Capture> {
         self.capture_options().start()
     }
-
-    /// Options of a capture.
-    ///
-    /// ```
-    /// use decklog::Store;
-    /// use decklog::capture::WhenFull;
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let store = Store::open(dir.path().join("log"))?;
-    /// let capture = store
-    ///     .capture_options()
-    ///     .queue_records_max(100_000)
-    ///     .when_full(WhenFull::Wait)
-    ///     .on_error(|error, record| eprintln!("not logged: {} {error}", record.kind()))
-    ///     .start()?;
-    /// # Ok::<(), decklog::Error>(())
-    /// ```
-    pub fn capture_options(&self) -> CaptureOptions {
-        CaptureOptions::new(self.clone())
-    }
 }
 
 impl Capture {
@@ -109,7 +90,7 @@ impl Capture {
     /// not queued. Later errors, such as a conflict, are reported by [`on_error`](CaptureOptions::on_error), [`last_error`](Capture::last_error) and
     /// [`flush`](Capture::flush).
     pub fn record(&self, record: impl Into<Record>) -> Result<()> {
-        let job = self.job(given(record.into())?, IfKnown::Compare)?;
+        let job = self.job(given(record.into())?, IfKnown::Compare, false)?;
         self.owner.queue.push(1, job.bytes, [job])
     }
 
@@ -124,19 +105,12 @@ impl Capture {
         records: Vec<(Record, IfKnown)>,
         answer: Option<Answer>,
     ) -> Result<()> {
-        let job = |(record, if_known)| {
-            let job = self.job(record, if_known)?;
-            let is_awaited = answer.is_some();
-            Ok(Job { is_awaited, ..job })
-        };
+        let is_awaited = answer.is_some();
+        let job = |(record, if_known)| self.job(record, if_known, is_awaited);
         let mut jobs = records.into_iter().map(job).collect::<Result<Vec<_>>>()?;
         if let Some(last) = jobs.last_mut() {
             last.answer = answer;
         }
-        self.push_all(jobs)
-    }
-
-    fn push_all(&self, jobs: Vec<Job>) -> Result<()> {
         let bytes = jobs.iter().map(|job| job.bytes).sum();
         self.owner.queue.push(jobs.len(), bytes, jobs)
     }
@@ -152,12 +126,7 @@ impl Capture {
         conversation: Conversation,
         messages: impl IntoIterator<Item = ConversationMessage>,
     ) -> Result<()> {
-        let records = gateway::request(conversation, messages)?;
-        let jobs = records
-            .into_iter()
-            .map(|(record, if_known)| self.job(record.checked()?, if_known))
-            .collect::<Result<Vec<_>>>()?;
-        self.push_all(jobs)
+        self.record_all(gateway::request(conversation, messages)?, None)
     }
 
     /// Queues a model's complete answer, as the next message of its conversation, filled from the
@@ -195,11 +164,6 @@ impl Capture {
         self.record(message).map(|()| id)
     }
 
-    /// A streamed answer that becomes one message.
-    pub fn response(&self, conversation_id: Uuid) -> ResponseStream {
-        ResponseStream::new(self.clone(), conversation_id)
-    }
-
     /// Returns when all records queued before are acknowledged or rejected, at the store's level of
     /// durability.
     ///
@@ -229,7 +193,7 @@ impl Capture {
     }
 
     /// Creates the queue entry of a validated record.
-    fn job(&self, record: Record, if_known: IfKnown) -> Result<Job> {
+    fn job(&self, record: Record, if_known: IfKnown, is_awaited: bool) -> Result<Job> {
         let (bytes, bytes_max) = (text_len(&record), self.owner.line_bytes_max);
         if bytes > bytes_max {
             let message = format!(
@@ -242,7 +206,7 @@ impl Capture {
             record: Some(record),
             if_known,
             bytes,
-            is_awaited: false,
+            is_awaited,
             answer: None,
         })
     }

@@ -26,16 +26,31 @@ pub enum WhenFull {
 
 /// Options of a capture; from [`Store::capture_options`].
 pub struct CaptureOptions {
-    store: Store,
+    pub(super) store: Store,
     limits: Limits,
-    drain_timeout: Duration,
-    on_error: Option<OnError>,
+    pub(super) drain_timeout: Duration,
+    pub(super) on_error: Option<OnError>,
 }
 
-impl CaptureOptions {
-    pub(super) fn new(store: Store) -> CaptureOptions {
+impl Store {
+    /// Options of a capture.
+    ///
+    /// ```
+    /// use decklog::Store;
+    /// use decklog::capture::WhenFull;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let capture = store
+    ///     .capture_options()
+    ///     .queue_records_max(100_000)
+    ///     .when_full(WhenFull::Wait)
+    ///     .on_error(|error, record| eprintln!("not logged: {} {error}", record.kind()))
+    ///     .start()?;
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    pub fn capture_options(&self) -> CaptureOptions {
         CaptureOptions {
-            store,
+            store: self.clone(),
             limits: Limits {
                 records_max: 10_000,
                 bytes_max: 64 << 20,
@@ -45,7 +60,9 @@ impl CaptureOptions {
             on_error: None,
         }
     }
+}
 
+impl CaptureOptions {
     /// Maximum number of queued records, including those being written. At least 1. An empty queue
     /// accepts the records of one call in any number. Default: 10,000.
     #[must_use]
@@ -101,12 +118,7 @@ impl CaptureOptions {
         let line_bytes_max = self.store.inner().line_bytes_max;
         let path = self.store.path().to_path_buf();
         let queue = Arc::new(Queue::new(self.limits));
-        let writer = Writer::new(
-            self.store,
-            Arc::clone(&queue),
-            self.on_error,
-            self.drain_timeout,
-        );
+        let writer = Writer::new(self, Arc::clone(&queue));
         let thread = std::thread::Builder::new()
             .name("decklog-capture".to_owned())
             .spawn(move || writer.run())

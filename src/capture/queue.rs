@@ -6,8 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use super::WhenFull;
-use super::stats::{Answers, CaptureStats};
+use super::{CaptureStats, WhenFull};
 use crate::collections::{Ack, IfKnown};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Record;
@@ -156,9 +155,7 @@ impl Queue {
         };
         if wake {
             state.phase = Phase::Busy;
-        }
-        drop(state);
-        if wake {
+            drop(state);
             self.work.notify_one();
         }
         Ok(())
@@ -177,11 +174,7 @@ impl Queue {
     }
 
     fn full(&self, queued: u64, bytes: usize) -> Error {
-        let Limits {
-            records_max,
-            bytes_max,
-            ..
-        } = self.limits;
+        let (records_max, bytes_max) = (self.limits.records_max, self.limits.bytes_max);
         let message = format!(
             "the capture queue is full, and the record was refused: {queued} of {records_max} records and {bytes} of {bytes_max} bytes wait; use a longer queue, or WhenFull::Wait"
         );
@@ -192,10 +185,8 @@ impl Queue {
     fn wait<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.waiting += 1;
         self.wake(&mut state);
-        let mut state = self
-            .answered
-            .wait(state)
-            .unwrap_or_else(PoisonError::into_inner);
+        let waited = self.answered.wait(state);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
         state.waiting -= 1;
         state
     }
@@ -285,23 +276,18 @@ impl Queue {
                 std::mem::swap(&mut state.jobs, into);
                 return true;
             }
+            let is_waiting = |state: &mut State| state.phase != Phase::Busy;
             if quiet_rounds < QUIET_ROUNDS_MAX {
                 state.phase = Phase::Gathering;
                 let is_awaited = state.awaited_min > 1;
                 let gather = if is_awaited { GATHER_AWAITED } else { GATHER };
-                let is_gathering = |state: &mut State| state.phase == Phase::Gathering;
-                state = self
-                    .work
-                    .wait_timeout_while(state, gather, is_gathering)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0;
+                let waited = self.work.wait_timeout_while(state, gather, is_waiting);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
                 quiet_rounds += 1;
             } else {
                 state.phase = Phase::Asleep;
-                state = self
-                    .work
-                    .wait_while(state, |state| state.phase == Phase::Asleep)
-                    .unwrap_or_else(PoisonError::into_inner);
+                let waited = self.work.wait_while(state, is_waiting);
+                state = waited.unwrap_or_else(PoisonError::into_inner);
             }
             has_gathered = true;
             // The callers of the previous batch did not return.
@@ -309,13 +295,13 @@ impl Queue {
         }
     }
 
-    /// Counts results of records, and frees their space.
-    pub(super) fn settle(&self, answers: Answers) {
+    /// Counts results of records, and frees the space of their texts.
+    pub(super) fn settle(&self, results: &CaptureStats, bytes: usize, last_error: Option<Error>) {
         let mut state = self.lock();
-        state.stats.settle(&answers);
-        state.bytes -= answers.bytes;
-        if answers.last_error.is_some() {
-            state.last_error = answers.last_error;
+        state.stats.settle(results);
+        state.bytes -= bytes;
+        if last_error.is_some() {
+            state.last_error = last_error;
         }
         self.notify(&state);
     }
@@ -324,8 +310,8 @@ impl Queue {
     /// and until the timeout after it was closed.
     pub(super) fn may_retry(&self, locked: &Error, drain_timeout: Duration) -> bool {
         let mut state = self.lock();
-        let closed_for = state.closed_at.map(|closed_at| closed_at.elapsed());
-        if closed_for.is_some_and(|closed_for| closed_for >= drain_timeout) {
+        let closed_at = state.closed_at;
+        if closed_at.is_some_and(|closed_at| closed_at.elapsed() >= drain_timeout) {
             return false;
         }
         state.stats.lock_retries += 1;

@@ -1,7 +1,5 @@
 //! Counts of captured records by result.
 
-use crate::error::Error;
-
 /// Counts of captured records by result. At any moment `accepted` is the sum of `queued`, `written`,
 /// `unchanged`, `rejected` and `failed`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,23 +31,12 @@ impl CaptureStats {
         self.rejected + self.failed
     }
 
-    pub(super) fn settle(&mut self, answers: &Answers) {
-        self.queued -= answers.written + answers.unchanged + answers.rejected + answers.failed;
-        self.written += answers.written;
-        self.unchanged += answers.unchanged;
-        self.rejected += answers.rejected;
-        self.failed += answers.failed;
+    /// Adds the results of queued records.
+    pub(super) fn settle(&mut self, results: &CaptureStats) {
+        self.queued -= results.written + results.unchanged + results.lost();
+        self.written += results.written;
+        self.unchanged += results.unchanged;
+        self.rejected += results.rejected;
+        self.failed += results.failed;
     }
-}
-
-/// The results of records.
-#[derive(Debug, Default)]
-pub(super) struct Answers {
-    pub(super) written: u64,
-    pub(super) unchanged: u64,
-    pub(super) rejected: u64,
-    pub(super) failed: u64,
-    /// The bytes of their texts.
-    pub(super) bytes: usize,
-    pub(super) last_error: Option<Error>,
 }

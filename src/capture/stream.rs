@@ -39,10 +39,11 @@ pub struct ResponseStream {
     has_ended: bool,
 }
 
-impl ResponseStream {
-    pub(super) fn new(capture: Capture, conversation_id: Uuid) -> ResponseStream {
+impl Capture {
+    /// A streamed answer that becomes one message.
+    pub fn response(&self, conversation_id: Uuid) -> ResponseStream {
         ResponseStream {
-            capture,
+            capture: self.clone(),
             id: Uuid::new_v4(),
             conversation_id,
             content: String::new(),
@@ -51,7 +52,9 @@ impl ResponseStream {
             has_ended: false,
         }
     }
+}
 
+impl ResponseStream {
     /// Sets metadata before the answer ends, such as the model, for the message of a failed or
     /// interrupted answer.
     #[must_use]
@@ -113,13 +116,12 @@ impl ResponseStream {
         let id = self.id;
         let reasoning = std::mem::take(&mut self.reasoning);
         let reasoning = Some(reasoning).filter(|reasoning| !reasoning.is_empty());
-        self.capture
-            .record(ConversationMessage {
-                id,
-                reasoning,
-                ..message
-            })
-            .map(|()| id)
+        let message = ConversationMessage {
+            id,
+            reasoning,
+            ..message
+        };
+        self.capture.record(message).map(|()| id)
     }
 }
 
@@ -128,9 +130,8 @@ impl Drop for ResponseStream {
         if self.has_ended {
             return;
         }
-        let error = "the answer was interrupted before its end";
-        let ended = self.end_failed("interrupted".to_owned(), error.to_owned());
-        if let Err(error) = ended {
+        let why = "the answer was interrupted before its end";
+        if let Err(error) = self.end_failed("interrupted".into(), why.into()) {
             self.capture.note(error);
         }
     }

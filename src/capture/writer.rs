@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::queue::{Job, Queue, ended};
-use super::stats::Answers;
+use super::{CaptureOptions, CaptureStats};
 use crate::collections::{
     Ack, AckStatus, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, PreparedBatch, RECORD_BYTES,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Record;
-use crate::store::Store;
 
 /// Interval of attempts to get the lock.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
@@ -22,10 +21,8 @@ const RETRY_PAUSE: Duration = Duration::from_millis(10);
 pub(super) type OnError = Box<dyn FnMut(&Error, &Record) + Send>;
 
 pub(super) struct Writer {
-    store: Store,
+    options: CaptureOptions,
     queue: Arc<Queue>,
-    on_error: Option<OnError>,
-    drain_timeout: Duration,
     /// The error after which all further records fail.
     gave_up: Option<Error>,
     /// The results of the first records of a waiting caller.
@@ -42,17 +39,10 @@ impl Drop for End {
 }
 
 impl Writer {
-    pub(super) fn new(
-        store: Store,
-        queue: Arc<Queue>,
-        on_error: Option<OnError>,
-        drain_timeout: Duration,
-    ) -> Writer {
+    pub(super) fn new(options: CaptureOptions, queue: Arc<Queue>) -> Writer {
         Writer {
-            store,
+            options,
             queue,
-            on_error,
-            drain_timeout,
             gave_up: None,
             awaited: Vec::new(),
         }
@@ -73,7 +63,8 @@ impl Writer {
 
     /// Writes the first `len` records; retries while another process holds the lock.
     fn write(&mut self, jobs: &mut VecDeque<Job>, len: usize) -> Result<Vec<Result<Ack>>> {
-        let is_told = self.on_error.is_some();
+        let store = &self.options.store;
+        let is_told = self.options.on_error.is_some();
         let mut batch: Option<PreparedBatch> = None;
         loop {
             if let Some(error) = &self.gave_up {
@@ -89,14 +80,14 @@ impl Writer {
                     };
                     Some((Ok(record?), job.if_known))
                 });
-                let batch = batch.get_or_insert_with(|| self.store.prepare_batch(records));
-                self.store.put_prepared(batch)
+                let batch = batch.get_or_insert_with(|| store.prepare_batch(records));
+                store.put_prepared(batch)
             };
             // The store drops the state of an aborted transaction.
             match catch_unwind(AssertUnwindSafe(put)) {
                 // Nothing was written.
                 Ok(Err(e)) if e.kind() == ErrorKind::Locked => {
-                    if self.queue.may_retry(&e, self.drain_timeout) {
+                    if self.queue.may_retry(&e, self.options.drain_timeout) {
                         std::thread::sleep(RETRY_PAUSE);
                     } else {
                         self.gave_up = Some(e);
@@ -116,24 +107,25 @@ impl Writer {
             Ok(answers) => (answers.into_iter(), None),
             Err(error) => (Vec::new().into_iter(), Some(error)),
         };
-        let mut settled = Answers::default();
+        let mut results = CaptureStats::default();
+        let (mut bytes, mut last_error) = (0, None);
         let mut answered = Vec::new();
         for job in jobs {
-            settled.bytes += job.bytes;
+            bytes += job.bytes;
             let answer = answers.next().unwrap_or_else(|| {
                 let error = error.clone();
                 Err(error.unwrap_or_else(|| Error::new(ErrorKind::Damaged, "no answer")))
             });
             match &answer {
-                Ok(ack) if ack.status == AckStatus::Added => settled.written += 1,
-                Ok(_) => settled.unchanged += 1,
+                Ok(ack) if ack.status == AckStatus::Added => results.written += 1,
+                Ok(_) => results.unchanged += 1,
                 Err(error) => {
                     if error.kind().is_judgement() {
-                        settled.rejected += 1;
+                        results.rejected += 1;
                     } else {
-                        settled.failed += 1;
+                        results.failed += 1;
                     }
-                    settled.last_error = Some(error.clone());
+                    last_error = Some(error.clone());
                 }
             }
             if job.is_awaited {
@@ -146,7 +138,7 @@ impl Writer {
             }
         }
         // Waiting callers find space when they retry.
-        self.queue.settle(settled);
+        self.queue.settle(&results, bytes, last_error);
         for (give, answers) in answered {
             // As in `report`.
             let _ = catch_unwind(AssertUnwindSafe(|| give(answers)));
@@ -154,7 +146,7 @@ impl Writer {
     }
 
     fn report(&mut self, error: &Error, record: Option<&Record>) {
-        if let (Some(on_error), Some(record)) = (&mut self.on_error, record) {
+        if let (Some(on_error), Some(record)) = (&mut self.options.on_error, record) {
             // The panic is the callback's and was shown by the panic hook. Writing continues.
             let _ = catch_unwind(AssertUnwindSafe(|| on_error(error, record)));
         }

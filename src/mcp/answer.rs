@@ -1,9 +1,12 @@
 //! Answers of tools: `{"ok":true,"data":…}` or an error; and the errors of other requests.
 
+use std::borrow::Cow;
+use std::fmt::Display;
+
 use rmcp::model::{CallToolResult, ErrorData};
 use serde_json::{Map, Value, json};
 
-use super::bound::{Cuts, floor};
+use super::bound::Cuts;
 use crate::error::{Error, ErrorKind};
 use crate::wire::issues::{Issue, in_words};
 
@@ -13,7 +16,7 @@ const URI_SHOWN_BYTES: usize = 4 << 10;
 /// The error of a tool.
 #[derive(Debug)]
 pub(super) struct Fault {
-    code: &'static str,
+    code: Cow<'static, str>,
     message: String,
     details: Map<String, Value>,
     /// Each invalid argument.
@@ -33,9 +36,9 @@ fn clipped(text: String) -> String {
 }
 
 impl Fault {
-    pub(super) fn new(code: &'static str, message: impl Into<String>) -> Fault {
+    pub(super) fn new(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Fault {
         Fault {
-            code,
+            code: code.into(),
             message: clipped(message.into()),
             details: Map::new(),
             issues: Vec::new(),
@@ -47,6 +50,11 @@ impl Fault {
         Fault::new(INVALID_PARAMS, message)
     }
 
+    /// An invalid argument with this name.
+    pub(super) fn of_field(field: &str, message: impl Display) -> Fault {
+        Fault::invalid(format!("{field}: {message}")).with_field(field)
+    }
+
     /// Invalid arguments, at least one.
     pub(super) fn of_issues(issues: Vec<Issue>) -> Fault {
         let field = issues.first().map(Issue::field).unwrap_or_default();
@@ -56,13 +64,13 @@ impl Fault {
     }
 
     /// Details of the error.
-    fn into_details(self) -> Map<String, Value> {
-        let mut details = self.details;
+    fn details(&self) -> Map<String, Value> {
+        let mut details = self.details.clone();
         if self.code == INVALID_PARAMS {
-            let mut issues = self.issues;
+            let mut issues = self.issues.clone();
             if issues.is_empty() {
                 let field = details.get("field").cloned();
-                let issue = Issue::new(field.into_iter().collect(), self.message);
+                let issue = Issue::new(field.into_iter().collect(), self.message.clone());
                 issues.push(issue.short());
             }
             details.insert("issues".into(), json!(issues));
@@ -72,6 +80,11 @@ impl Fault {
 
     pub(super) fn not_found(message: impl Into<String>) -> Fault {
         Fault::new(NOT_FOUND, message)
+    }
+
+    /// The argument with this name is an id that the log does not have.
+    pub(super) fn unknown(field: &str, message: impl Into<String>) -> Fault {
+        Fault::not_found(message).with_field(field)
     }
 
     pub(super) fn cancelled() -> Fault {
@@ -85,7 +98,7 @@ impl Fault {
 
     /// Whether the store failed.
     pub(super) fn is_of_store(&self) -> bool {
-        matches!(self.code, "IO" | "POISONED")
+        matches!(&*self.code, "IO" | "POISONED")
     }
 
     /// Names the invalid argument.
@@ -97,7 +110,7 @@ impl Fault {
 
     /// Names the invalid resource.
     pub(super) fn with_uri(mut self, uri: &str) -> Fault {
-        let shown = &uri[..floor(uri, URI_SHOWN_BYTES)];
+        let shown = &uri[..uri.floor_char_boundary(URI_SHOWN_BYTES)];
         self.details.insert("uri".into(), shown.into());
         self
     }
@@ -107,17 +120,12 @@ impl From<Error> for Fault {
     fn from(error: Error) -> Fault {
         let kind = error.kind();
         let code = match kind {
-            ErrorKind::InvalidInput => INVALID_PARAMS,
-            ErrorKind::NotFound => NOT_FOUND,
-            ErrorKind::Lifecycle => "LIFECYCLE",
-            ErrorKind::Conflict => "CONFLICT",
-            ErrorKind::Locked => "LOCKED",
-            ErrorKind::ReadOnly => "READ_ONLY",
-            ErrorKind::Poisoned => "POISONED",
-            ErrorKind::Damaged => "DAMAGED",
-            ErrorKind::QueueFull => "QUEUE_FULL",
-            ErrorKind::UserIdKey => "USER_ID_KEY",
-            _ => "IO",
+            ErrorKind::InvalidInput => INVALID_PARAMS.into(),
+            // Only the operator of the server can act on these.
+            ErrorKind::NewerFormat | ErrorKind::NotAStore | ErrorKind::NetworkFileSystem => {
+                "IO".into()
+            }
+            _ => kind.as_str().to_ascii_uppercase(),
         };
         let message = match kind {
             ErrorKind::InvalidInput
@@ -156,19 +164,19 @@ pub(super) fn whole(data: Value, cuts: &Cuts) -> Value {
 
 impl From<Fault> for CallToolResult {
     fn from(fault: Fault) -> CallToolResult {
-        let (code, message) = (fault.code, fault.message.clone());
+        let details = fault.details();
         CallToolResult::structured_error(json!({
             "ok": false,
-            "error": { "code": code, "message": message, "details": fault.into_details() },
+            "error": { "code": fault.code, "message": fault.message, "details": details },
         }))
     }
 }
 
 impl From<Fault> for ErrorData {
     fn from(fault: Fault) -> ErrorData {
-        let (code, message) = (fault.code, fault.message.clone());
-        let details = Value::Object(fault.into_details());
-        match code {
+        let details = Value::Object(fault.details());
+        let message = fault.message;
+        match &*fault.code {
             NOT_FOUND => ErrorData::resource_not_found(message, Some(details)),
             INVALID_PARAMS => ErrorData::invalid_params(message, Some(details)),
             code => ErrorData::internal_error(message, Some(json!({ "code": code }))),

@@ -1,5 +1,8 @@
 //! Limits the size of answers: they go into a model's context.
 
+use std::cmp::Reverse;
+
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Maximum size of an answer, in bytes of JSON; about 12,000 tokens.
@@ -29,7 +32,7 @@ const PAYLOADS: [&str; 6] = [
 ];
 
 /// A cut value.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Cut {
     path: String,
     length: usize,
@@ -37,11 +40,6 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    fn to_json(&self) -> Value {
-        let (from, to) = self.shown;
-        json!({ "path": self.path, "length": self.length, "shown": [from, to] })
-    }
-
     /// The size of the omitted part.
     fn missing(&self) -> usize {
         let (from, to) = self.shown;
@@ -60,28 +58,25 @@ pub(super) struct Cuts {
 impl Cuts {
     /// Lists the largest cuts, in the order of the data.
     fn of(all: Vec<Cut>) -> Cuts {
-        let mut places: Vec<usize> = (0..all.len()).collect();
-        places.sort_by_key(|place| std::cmp::Reverse(all[*place].missing()));
-        let (mut bytes, mut is_named) = (0, vec![false; all.len()]);
-        for place in places {
-            let more = length(&all[place].to_json()) + 1;
-            if bytes + more <= CUTS_BYTES_MAX {
-                bytes += more;
-                is_named[place] = true;
-            }
-        }
         let count = all.len();
-        let mut is_named = is_named.into_iter();
-        let mut named = all;
-        named.retain(|_| is_named.next().unwrap_or(false));
+        let mut named: Vec<(usize, Cut)> = all.into_iter().enumerate().collect();
+        named.sort_by_key(|(_, cut)| Reverse(cut.missing()));
+        let mut room = CUTS_BYTES_MAX;
+        named.retain(|(_, cut)| {
+            let left = room.checked_sub(length(&json!(cut)) + 1);
+            room = left.unwrap_or(room);
+            left.is_some()
+        });
+        named.sort_by_key(|(place, _)| *place);
         let more = count - named.len();
+        let named = named.into_iter().map(|(_, cut)| cut).collect();
         Cuts { named, more }
     }
 
     /// Adds them to an answer.
     pub(super) fn note_in(&self, answer: &mut Value) {
         if !self.named.is_empty() {
-            answer["truncated"] = self.named.iter().map(Cut::to_json).collect();
+            answer["truncated"] = json!(self.named);
         }
         if self.more > 0 {
             answer["truncated_more"] = self.more.into();
@@ -125,13 +120,6 @@ fn text_length(text: &str) -> usize {
         _ => 1,
     };
     text.bytes().map(escaped).sum::<usize>() + 2
-}
-
-/// The last character boundary up to `at`.
-pub(super) fn floor(text: &str, at: usize) -> usize {
-    let at = at.min(text.len());
-    let last = (0..=at).rev().find(|at| text.is_char_boundary(*at));
-    last.unwrap_or(0)
 }
 
 /// Turns JSON payloads into texts, which can be cut anywhere.
@@ -237,7 +225,7 @@ impl Bounds {
         }
         let start = text.char_indices().nth(self.from_char);
         let rest = start.map_or("", |(start, _)| &text[start..]);
-        &rest[..floor(rest, self.text_bytes_max)]
+        &rest[..rest.floor_char_boundary(self.text_bytes_max)]
     }
 
     /// The number of visible items of an array.

@@ -6,84 +6,46 @@ use rmcp::model::{
     JsonRpcMessage, RequestId,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
-use rmcp::transport::Transport;
 
-/// A transport that cancels streams when the client has closed it: the server waits for running
-/// requests, and streams never end by themselves.
-pub(super) struct Hangup<T> {
-    transport: T,
-    /// Requested streams.
-    streams: Vec<RequestId>,
-    is_over: bool,
-}
+/// Requested streams. They are cancelled when the client has closed its side: the server waits for
+/// running requests, and streams never end by themselves.
+#[derive(Default)]
+pub(super) struct Streams(Vec<RequestId>);
 
-impl<T> Hangup<T> {
-    pub(super) fn new(transport: T) -> Hangup<T> {
-        Hangup {
-            transport,
-            streams: Vec::new(),
-            is_over: false,
-        }
+impl Streams {
+    fn forget(&mut self, id: Option<&RequestId>) {
+        self.0.retain(|stream| Some(stream) != id);
     }
 
-    fn forget(&mut self, id: &RequestId) {
-        self.streams.retain(|stream| stream != id);
-    }
-
-    fn note(&mut self, message: &RxJsonRpcMessage<RoleServer>) {
+    pub(super) fn note_request(&mut self, message: &RxJsonRpcMessage<RoleServer>) {
         match message {
             JsonRpcMessage::Request(request) => {
                 if let ClientRequest::SubscriptionsListenRequest(_) = request.request {
-                    self.streams.push(request.id.clone());
+                    self.0.push(request.id.clone());
                 }
             }
             JsonRpcMessage::Notification(notification) => {
-                if let ClientNotification::CancelledNotification(it) = &notification.notification
-                    && let Some(id) = &it.params.request_id
-                {
-                    self.forget(id);
+                if let ClientNotification::CancelledNotification(it) = &notification.notification {
+                    self.forget(it.params.request_id.as_ref());
                 }
             }
             _ => {}
         }
     }
-}
 
-impl<T: Transport<RoleServer>> Transport<RoleServer> for Hangup<T> {
-    type Error = T::Error;
-
-    fn send(
-        &mut self,
-        message: TxJsonRpcMessage<RoleServer>,
-    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        match &message {
-            JsonRpcMessage::Response(answer) => self.forget(&answer.id),
-            JsonRpcMessage::Error(answer) => {
-                if let Some(id) = &answer.id {
-                    self.forget(id);
-                }
-            }
+    pub(super) fn note_answer(&mut self, message: &TxJsonRpcMessage<RoleServer>) {
+        match message {
+            JsonRpcMessage::Response(answer) => self.forget(Some(&answer.id)),
+            JsonRpcMessage::Error(answer) => self.forget(answer.id.as_ref()),
             _ => {}
         }
-        self.transport.send(message)
     }
 
-    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
-        if !self.is_over {
-            if let Some(message) = self.transport.receive().await {
-                self.note(&message);
-                return Some(message);
-            }
-            self.is_over = true;
-        }
-        let id = self.streams.pop()?;
-        let cancelled = CancelledNotificationParam::new(Some(id), None);
+    /// Cancels one of the streams, as its client would.
+    pub(super) fn cancel_one(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        let cancelled = CancelledNotificationParam::new(Some(self.0.pop()?), None);
         let cancelled = CancelledNotification::new(cancelled);
         let cancelled = ClientNotification::CancelledNotification(cancelled);
         Some(JsonRpcMessage::notification(cancelled))
-    }
-
-    fn close(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send {
-        self.transport.close()
     }
 }

@@ -2,7 +2,6 @@
 //! too, since its sender waits. While a client does not read its answers, few of its messages are
 //! read.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 use super::capacity::{Capacity, Full};
+use super::hangup::Streams;
 
 /// The longest message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 32 << 20;
@@ -37,12 +37,9 @@ pub(super) struct Lines<R, W> {
     output: Arc<Mutex<Option<W>>>,
     /// The last answer from here that is being sent.
     refusal: Option<JoinHandle<()>>,
-}
-
-enum Read {
-    Line,
-    TooLong,
-    End,
+    streams: Streams,
+    /// Whether the client has closed its side.
+    is_over: bool,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
@@ -55,17 +52,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
             capacity: Capacity::new(),
             output: Arc::new(Mutex::new(Some(output))),
             refusal: None,
+            streams: Streams::default(),
+            is_over: false,
         }
     }
 
-    /// Reads a line. Cancel-safe.
-    async fn read(&mut self) -> Read {
+    /// Reads a line; `None` at the end. Cancel-safe.
+    async fn read(&mut self) -> Option<Result<(), Refused>> {
         loop {
-            let Ok(some) = self.input.fill_buf().await else {
-                return Read::End;
-            };
+            let some = self.input.fill_buf().await.ok()?;
             if some.is_empty() {
-                return Read::End;
+                return None;
             }
             let end = memchr::memchr(b'\n', some);
             let part = &some[..end.unwrap_or(some.len())];
@@ -79,11 +76,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
             self.input.consume(used);
             if end.is_some() {
                 let is_too_long = std::mem::take(&mut self.is_too_long);
-                return if is_too_long {
-                    Read::TooLong
+                return Some(if is_too_long {
+                    Err(Refused::too_long())
                 } else {
-                    Read::Line
-                };
+                    Ok(())
+                });
             }
         }
     }
@@ -107,27 +104,38 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
     /// end.
     async fn advance(&mut self) -> Option<Result<(), Refused>> {
         self.answers_written().await;
-        let bytes = match self.read().await {
-            Read::End => return None,
-            Read::Line => self.line.len(),
-            Read::TooLong => {
-                self.line.clear();
-                return Some(Err(Refused {
-                    id: Value::Null,
-                    code: -32600,
-                    message: format!(
-                        "Invalid Request: the message is longer than {MESSAGE_BYTES_MAX} bytes"
-                    ),
-                }));
-            }
-        };
-        let message = message(&self.line);
+        let read = self.read().await?;
+        let message = read.and_then(|()| message(&self.line));
+        let bytes = self.line.len();
         self.line.clear();
         Some(message.map(|message| self.next = message.map(|message| (message, bytes))))
     }
 
+    /// The next valid message, with capacity to answer it. Cancel-safe: it may be dropped at each
+    /// await.
+    async fn next_message(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            if let Some(refusal) = &mut self.refusal {
+                let _ = refusal.await;
+                self.refusal = None;
+            }
+            if let Some((message, bytes)) = &mut self.next {
+                let entered = self.capacity.enter(message, *bytes).await;
+                let (message, _) = self.next.take()?;
+                match (entered, &message) {
+                    (Err(Full), JsonRpcMessage::Request(request)) => {
+                        self.refuse(Refused::full(&request.id));
+                    }
+                    _ => return Some(message),
+                }
+            } else if let Err(refused) = self.advance().await? {
+                self.refuse(refused);
+            }
+        }
+    }
+
     /// Answers an invalid message, in a task of its own that is not dropped in the middle of a line.
-    fn refuse(&mut self, refused: &Refused) {
+    fn refuse(&mut self, refused: Refused) {
         let Refused { id, code, message } = refused;
         let error = json!({ "code": code, "message": message });
         let answer = json!({ "jsonrpc": "2.0", "id": id, "error": error });
@@ -156,6 +164,16 @@ struct Refused {
 }
 
 impl Refused {
+    fn too_long() -> Refused {
+        Refused {
+            id: Value::Null,
+            code: -32600,
+            message: format!(
+                "Invalid Request: the message is longer than {MESSAGE_BYTES_MAX} bytes"
+            ),
+        }
+    }
+
     fn full(id: &RequestId) -> Refused {
         Refused {
             id: json!(id),
@@ -211,39 +229,39 @@ struct Seen {
 
 impl Seen {
     fn of(line: &[u8]) -> Seen {
-        struct Members<'a>(&'a RefCell<Seen>);
-        impl<'de> Visitor<'de> for Members<'_> {
-            type Value = ();
+        let mut seen = Seen::default();
+        // As far as it parses.
+        let _ = serde_json::Deserializer::from_slice(line).deserialize_map(&mut seen);
+        seen
+    }
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
+impl<'de> Visitor<'de> for &mut Seen {
+    type Value = ();
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-                while let Some(name) = map.next_key::<String>()? {
-                    match &*name {
-                        "id" => {
-                            self.0.borrow_mut().has_id = true;
-                            let id: Value = map.next_value()?;
-                            let is_one = id.is_string() || id.is_number();
-                            self.0.borrow_mut().id = is_one.then_some(id);
-                        }
-                        "method" => {
-                            let method: Value = map.next_value()?;
-                            self.0.borrow_mut().method = method.as_str().map(str::to_owned);
-                        }
-                        _ => {
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                    }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(name) = map.next_key::<String>()? {
+            match &*name {
+                "id" => {
+                    self.has_id = true;
+                    let id: Value = map.next_value()?;
+                    let is_one = id.is_string() || id.is_number();
+                    self.id = is_one.then_some(id);
                 }
-                Ok(())
+                "method" => {
+                    let method: Value = map.next_value()?;
+                    self.method = method.as_str().map(str::to_owned);
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
             }
         }
-        let seen = RefCell::default();
-        // As far as it parses.
-        let _ = serde_json::Deserializer::from_slice(line).deserialize_map(Members(&seen));
-        seen.into_inner()
+        Ok(())
     }
 }
 
@@ -258,6 +276,7 @@ where
         &mut self,
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        self.streams.note_answer(&message);
         let output = Arc::clone(&self.output);
         // At once, as it is counted by its length.
         let line = serde_json::to_vec(&message).map(|mut line| {
@@ -271,27 +290,15 @@ where
         }
     }
 
-    // Cancel-safe: it may be dropped at each await.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
-        loop {
-            if let Some(refusal) = &mut self.refusal {
-                let _ = refusal.await;
-                self.refusal = None;
+        if !self.is_over {
+            if let Some(message) = self.next_message().await {
+                self.streams.note_request(&message);
+                return Some(message);
             }
-            if let Some((message, bytes)) = &mut self.next {
-                let entered = self.capacity.enter(message, *bytes).await;
-                let (message, _) = self.next.take()?;
-                match (entered, &message) {
-                    (Err(Full), JsonRpcMessage::Request(request)) => {
-                        let refused = Refused::full(&request.id);
-                        self.refuse(&refused);
-                    }
-                    _ => return Some(message),
-                }
-            } else if let Err(refused) = self.advance().await? {
-                self.refuse(&refused);
-            }
+            self.is_over = true;
         }
+        self.streams.cancel_one()
     }
 
     async fn close(&mut self) -> io::Result<()> {

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
+use super::subscriptions::STREAMS_MAX;
 use crate::analytics::Analytics;
 use crate::error::Result;
 use crate::store::Store;
@@ -17,19 +18,27 @@ pub(super) struct Log {
     pub(super) feed: Arc<Feed>,
 }
 
+impl Log {
+    pub(super) fn new(store: Store) -> Log {
+        Log {
+            analytics: store.analytics(),
+            feed: Arc::new(Feed::new(store.clone(), STREAMS_MAX)),
+            store,
+        }
+    }
+}
+
 /// The log, for as long as a server runs.
 pub(super) struct Served {
     log: RwLock<Arc<Log>>,
     open: OnceLock<Open>,
-    streams_max: usize,
 }
 
 impl Served {
-    pub(super) fn new(log: Log, streams_max: usize) -> Served {
+    pub(super) fn new(log: Log) -> Served {
         Served {
             log: RwLock::new(Arc::new(log)),
             open: OnceLock::new(),
-            streams_max,
         }
     }
 
@@ -57,11 +66,7 @@ impl Served {
         match open() {
             Ok(store) => {
                 tracing::warn!("a write to the log failed; the log was reopened");
-                *current = Arc::new(Log {
-                    analytics: store.analytics(),
-                    feed: Arc::new(Feed::new(store.clone(), self.streams_max)),
-                    store,
-                });
+                *current = Arc::new(Log::new(store));
             }
             Err(error) => tracing::error!(%error, "the log cannot be reopened"),
         }

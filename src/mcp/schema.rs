@@ -2,7 +2,6 @@
 //! answers.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -14,55 +13,46 @@ const REF: &str = "#/components/schemas/";
 /// Maximum depth of references: no type here is recursive.
 const DEPTH_MAX: usize = 16;
 
-/// The schema of a type, with references resolved: not every client follows them.
-pub(super) fn of<T: ToSchema>() -> Object {
-    let mut named = Vec::new();
-    T::schemas(&mut named);
-    let named: BTreeMap<String, Value> = named
-        .into_iter()
-        .map(|(name, schema)| (name, json!(schema)))
-        .collect();
-    match whole(json!(T::schema()), &named, DEPTH_MAX) {
-        Value::Object(schema) => schema,
-        _ => Object::new(),
-    }
-}
-
-fn whole(schema: Value, named: &BTreeMap<String, Value>, depth: usize) -> Value {
+/// Replaces references by what they refer to.
+fn resolve(schema: &mut Value, named: &BTreeMap<String, Value>, mut depth: usize) {
     match schema {
-        Value::Object(mut members) => {
-            let target = match members.remove("$ref") {
-                Some(Value::String(target)) if depth > 0 => target,
-                _ => return Value::Object(members_whole(members, named, depth)),
-            };
-            let name = target.strip_prefix(REF).unwrap_or(&target);
-            let meant = named.get(name).cloned().unwrap_or_else(|| json!({}));
-            let mut meant = whole(meant, named, depth - 1);
-            if let Value::Object(meant) = &mut meant {
-                // The member's description overrides the description of its type.
-                meant.extend(members_whole(members, named, depth));
+        Value::Object(members) => {
+            while let Some(Value::String(target)) = members.remove("$ref")
+                && depth > 0
+            {
+                depth -= 1;
+                let name = target.strip_prefix(REF).unwrap_or(&target);
+                let meant = named.get(name).and_then(Value::as_object);
+                for (name, member) in meant.into_iter().flatten() {
+                    // The member's description overrides the description of its type.
+                    members.entry(name).or_insert_with(|| member.clone());
+                }
             }
-            meant
+            for member in members.values_mut() {
+                resolve(member, named, depth);
+            }
         }
         Value::Array(items) => {
-            let items = items.into_iter().map(|item| whole(item, named, depth));
-            items.collect()
+            for item in items {
+                resolve(item, named, depth);
+            }
         }
-        other => other,
+        _ => {}
     }
 }
 
-fn members_whole(members: Object, named: &BTreeMap<String, Value>, depth: usize) -> Object {
-    let members = members.into_iter();
-    members
-        .map(|(name, member)| (name, whole(member, named, depth)))
-        .collect()
-}
-
-/// The schema of arguments. Optional members are not in `required`, so null is left out, and so is a
-/// time that retracts a record.
+/// The schema of arguments, with references resolved: not every client follows them. Optional members
+/// are not in `required`, so null is left out, and so is a time that retracts a record.
 pub(super) fn of_arguments<T: ToSchema>() -> Object {
-    let mut schema = of::<T>();
+    let mut named = Vec::new();
+    T::schemas(&mut named);
+    let named = named.into_iter();
+    let named = named.map(|(name, schema)| (name, json!(schema))).collect();
+    let mut schema = json!(T::schema());
+    resolve(&mut schema, &named, DEPTH_MAX);
+    let Value::Object(mut schema) = schema else {
+        return Object::new();
+    };
     schema.remove("description");
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         properties.values_mut().for_each(drop_null);
@@ -100,18 +90,15 @@ fn drop_null(property: &mut Value) {
 
 /// The schema of every answer. `data` is not described: the descriptions of all tools go into a
 /// model's context.
-pub(super) fn of_answer() -> Arc<Object> {
-    static ANSWER: LazyLock<Arc<Object>> = LazyLock::new(|| {
-        let answer = json!({
-            "type": "object",
-            "properties": {
-                "ok": { "type": "boolean" },
-                "data": { "type": "object" },
-                "error": { "type": "object" }
-            },
-            "required": ["ok"]
-        });
-        Arc::new(answer.as_object().cloned().unwrap_or_default())
+pub(super) fn of_answer() -> Object {
+    let answer = json!({
+        "type": "object",
+        "properties": {
+            "ok": { "type": "boolean" },
+            "data": { "type": "object" },
+            "error": { "type": "object" }
+        },
+        "required": ["ok"]
     });
-    Arc::clone(&ANSWER)
+    answer.as_object().cloned().unwrap_or_default()
 }

@@ -19,9 +19,10 @@ use rmcp::{RoleServer, ServerHandler};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Semaphore, watch};
 
-use super::answer::{self, Fault};
+use super::answer::Fault;
 use super::log::{Log, Served};
-use super::subscriptions::{Connection, STREAMS_MAX};
+use super::reach::Reach;
+use super::subscriptions::Connection;
 use super::tools::{Call, Progress, Tools};
 use super::{prompts, resources};
 use crate::analytics::Analytics;
@@ -55,8 +56,11 @@ struct Shared {
 impl Server {
     /// A server of this log with these tools.
     pub fn new(store: Store, tools: Tools) -> Server {
-        let analytics = store.analytics();
-        let feed = Arc::new(Feed::new(store.clone(), STREAMS_MAX));
+        let Log {
+            store,
+            analytics,
+            feed,
+        } = Log::new(store);
         Server::sharing(store, analytics, feed, tools)
     }
 
@@ -67,17 +71,15 @@ impl Server {
         feed: Arc<Feed>,
         tools: Tools,
     ) -> Server {
-        let instructions = instructions(&store);
-        let log = Log {
-            store,
-            analytics,
-            feed,
-        };
         let shared = Shared {
-            served: Served::new(log, STREAMS_MAX),
+            instructions: instructions(&store),
+            served: Served::new(Log {
+                store,
+                analytics,
+                feed,
+            }),
             tools,
             long_calls: Arc::new(Semaphore::new(LONG_CALLS_MAX)),
-            instructions,
         };
         Server {
             shared: Arc::new(shared),
@@ -108,13 +110,17 @@ impl Server {
         self.shared.served.log()
     }
 
+    fn reach(&self) -> Reach {
+        self.shared.tools.reach()
+    }
+
     /// Runs work that may wait for the disk in a thread.
     async fn ask<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&Log) -> Result<T, Fault> + Send + 'static,
+        ask: impl FnOnce(&Log, Reach) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, ErrorData> {
-        let log = self.log();
-        let asked = tokio::task::spawn_blocking(move || ask(&log)).await;
+        let (log, reach) = (self.log(), self.reach());
+        let asked = tokio::task::spawn_blocking(move || ask(&log, reach)).await;
         let answer = asked.unwrap_or_else(|_| Err(Fault::internal()));
         answer.map_err(ErrorData::from)
     }
@@ -194,7 +200,7 @@ async fn next(told: &mut watch::Receiver<Progress>) -> Progress {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let reach = self.shared.tools.reach();
+        let reach = self.reach();
         let mut capabilities = ServerCapabilities::builder().enable_tools().build();
         if !resources::templates(reach).is_empty() {
             let mut resources = ResourcesCapability::default();
@@ -224,7 +230,8 @@ impl ServerHandler for Server {
     }
 
     fn get_tool(&self, name: &str) -> Option<rmcp::model::Tool> {
-        self.shared.tools.definition(name).cloned()
+        let tool = self.shared.tools.get(name)?;
+        Some(tool.definition.clone())
     }
 
     async fn call_tool(
@@ -263,15 +270,13 @@ impl ServerHandler for Server {
                 progress: &progress,
                 is_cancelled: &|| cancelled.is_cancelled(),
             };
-            match tool.run(&call, request.arguments.unwrap_or_default()) {
-                Ok((data, cuts)) => answer::done(data, &cuts),
-                Err(fault) => {
-                    if fault.is_of_store() {
-                        shared.served.look_after(&log);
-                    }
-                    fault.into()
+            let done = (tool.run)(&call, request.arguments.unwrap_or_default());
+            done.unwrap_or_else(|fault| {
+                if fault.is_of_store() {
+                    shared.served.look_after(&log);
                 }
-            }
+                fault.into()
+            })
         };
         if !is_long && Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
             // Waking another thread takes longer than most calls. This thread runs the call, and
@@ -318,7 +323,7 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let templates = resources::templates(self.shared.tools.reach());
+        let templates = resources::templates(self.reach());
         Ok(ListResourceTemplatesResult::with_all_items(templates))
     }
 
@@ -328,8 +333,7 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
-        let reach = self.shared.tools.reach();
-        let list = move |log: &Log| resources::list(&log.store, reach, cursor.as_deref());
+        let list = move |log: &Log, reach| resources::list(&log.store, reach, cursor.as_deref());
         self.ask(list).await
     }
 
@@ -338,8 +342,7 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let reach = self.shared.tools.reach();
-        let read = move |log: &Log| resources::read(&log.store, reach, &request.uri);
+        let read = move |log: &Log, reach| resources::read(&log.store, reach, &request.uri);
         Ok(self.ask(read).await?.into())
     }
 
@@ -348,7 +351,7 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let prompts = prompts::definitions(self.shared.tools.reach());
+        let prompts = prompts::definitions(self.reach());
         Ok(ListPromptsResult::with_all_items(prompts))
     }
 
@@ -358,11 +361,7 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
-        let reach = self.shared.tools.reach();
-        let get = move |log: &Log| {
-            let name = &request.name;
-            prompts::get(&log.store, &log.analytics, reach, name, &arguments)
-        };
+        let get = move |log: &Log, reach| prompts::get(log, reach, &request.name, &arguments);
         Ok(self.ask(get).await?.into())
     }
 
@@ -371,8 +370,7 @@ impl ServerHandler for Server {
         request: CompleteRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let reach = self.shared.tools.reach();
-        let complete = move |log: &Log| resources::complete(&log.store, reach, &request);
+        let complete = move |log: &Log, reach| resources::complete(&log.store, reach, &request);
         Ok(CompleteResult::new(self.ask(complete).await?))
     }
 
@@ -381,11 +379,10 @@ impl ServerHandler for Server {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let log = self.log();
-        let Log { feed, store, .. } = &*log;
-        let (connection, uri) = (&self.connection, &request.uri);
-        let reach = self.shared.tools.reach();
-        let done = connection.subscribe(feed, store, (uri, reach), context.peer);
+        let (log, reach) = (self.log(), self.reach());
+        let done = self
+            .connection
+            .subscribe(&log, reach, &request.uri, context.peer);
         Ok(done.await?)
     }
 
@@ -401,13 +398,13 @@ impl ServerHandler for Server {
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        let reach = self.shared.tools.reach();
-        Some(self.connection.accept(&self.log().store, reach, requested))
+        Some(
+            self.connection
+                .accept(&self.log().store, self.reach(), requested),
+        )
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let log = self.log();
-        let Log { feed, store, .. } = &*log;
-        self.connection.listen(feed, store, context).await
+        self.connection.listen(&self.log(), context).await
     }
 }

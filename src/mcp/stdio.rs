@@ -8,7 +8,6 @@ use rmcp::transport::io::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Server;
-use super::hangup::Hangup;
 use super::lines::Lines;
 use crate::error::{Error, Result};
 
@@ -45,8 +44,7 @@ pub fn serve_stdio(server: impl ServerHandler) -> io::Result<()> {
         .build()?;
     runtime.block_on(async {
         let (input, output) = ends();
-        let lines = Lines::new(input, output);
-        match serve_server(server, Hangup::new(lines)).await {
+        match serve_server(server, Lines::new(input, output)).await {
             Ok(running) => {
                 let _ = running.waiting().await;
             }

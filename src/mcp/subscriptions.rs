@@ -13,10 +13,11 @@ use tokio::task::JoinHandle;
 
 use self::changes::{Wanted, Watcher};
 use super::answer::Fault;
+use super::log::Log;
 use super::reach::Reach;
 use super::uri::Uri;
 use crate::store::Store;
-use crate::wire::feed::{Feed, Listener};
+use crate::wire::feed::Listener;
 
 /// Maximum number of connections and streams that are notified of changes.
 pub(super) const STREAMS_MAX: usize = 1_024;
@@ -51,15 +52,13 @@ impl Connection {
     /// Notifies the client of changes from now on.
     pub(super) async fn subscribe(
         &self,
-        feed: &Arc<Feed>,
-        store: &Store,
-        (uri, reach): (&str, Reach),
+        log: &Log,
+        reach: Reach,
+        uri: &str,
         peer: Peer<RoleServer>,
     ) -> Result<(), Fault> {
-        reach
-            .check(Uri::parse(uri)?.subject.kinds())
-            .map_err(|fault| fault.with_uri(uri))?;
-        let begun = store.clone();
+        Uri::parse_within(uri, reach)?;
+        let begun = log.store.clone();
         let lines = tokio::task::spawn_blocking(move || begun.last_seq());
         let last_seq = lines.await.map_err(|_| Fault::internal())??;
         let mut teller = lock(&self.teller);
@@ -67,12 +66,12 @@ impl Connection {
         if teller.as_ref().is_some_and(|task| !task.is_finished()) {
             return Ok(());
         }
-        let Some(listener) = feed.listen() else {
+        let Some(listener) = log.feed.listen() else {
             lock(&self.wanted).remove(uri)?;
             return Err(full());
         };
         let telling = Telling {
-            watcher: Watcher::new(store, last_seq),
+            watcher: Watcher::new(&log.store, last_seq),
             listener,
             wanted: Arc::clone(&self.wanted),
             client: Client::Peer(peer),
@@ -105,11 +104,7 @@ impl Connection {
         let uris = asked.resource_subscriptions.iter().flatten();
         let mut wanted = Wanted::default();
         let uris: Vec<String> = uris
-            .filter(|uri| {
-                let parsed = Uri::parse(uri).ok();
-                parsed.is_some_and(|uri| reach.covers(uri.subject.kinds()))
-            })
-            .filter(|uri| wanted.add(uri).is_ok())
+            .filter(|uri| Uri::parse_within(uri, reach).is_ok() && wanted.add(uri).is_ok())
             .cloned()
             .collect();
         let mut accepted = SubscriptionFilter::new();
@@ -128,8 +123,7 @@ impl Connection {
     /// Notifies of changes until the client ends the stream.
     pub(super) async fn listen(
         &self,
-        feed: &Arc<Feed>,
-        store: &Store,
+        log: &Log,
         stream: SubscriptionContext,
     ) -> Result<(), ErrorData> {
         let last_seq = {
@@ -146,8 +140,8 @@ impl Connection {
             return Ok(());
         }
         let telling = Telling {
-            watcher: Watcher::new(store, last_seq),
-            listener: feed.listen().ok_or_else(full)?,
+            watcher: Watcher::new(&log.store, last_seq),
+            listener: log.feed.listen().ok_or_else(full)?,
             wanted: Arc::new(Mutex::new(wanted)),
             client: Client::Stream(stream.sink().clone()),
         };
@@ -220,14 +214,14 @@ impl Telling {
                     continue;
                 }
             };
-            for subject in std::mem::take(&mut self.watcher.changed) {
-                let uris = lock(&self.wanted).0.get(&subject).cloned();
-                for uri in uris.unwrap_or_default() {
-                    // It may have unsubscribed meanwhile.
-                    let is_wanted = lock(&self.wanted).has(&subject, &uri);
-                    if is_wanted && !self.client.notify(uri).await {
-                        return;
-                    }
+            let changed = std::mem::take(&mut self.watcher.changed);
+            let mut told = lock(&self.wanted).0.clone();
+            told.retain(|(subject, _)| changed.contains(subject));
+            for wanted in told {
+                // It may have unsubscribed meanwhile.
+                let is_wanted = lock(&self.wanted).0.contains(&wanted);
+                if is_wanted && !self.client.notify(wanted.1).await {
+                    return;
                 }
             }
             if is_all {

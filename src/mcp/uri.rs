@@ -6,6 +6,7 @@ use std::fmt::{self, Write as _};
 use uuid::Uuid;
 
 use super::answer::Fault;
+use super::reach::Reach;
 use crate::record::{Day, Kind};
 
 /// Maximum length: an id has at most 1,024 bytes, each of which may take three.
@@ -64,16 +65,22 @@ impl Uri {
                 let message = format!("there is no such resource: use one of {ALL}");
                 return Err(Fault::not_found(message));
             };
-            let (path, query) = match rest.split_once('?') {
-                Some((path, query)) => (path, Some(query)),
-                None => (rest, None),
-            };
+            let mut parts = rest.splitn(2, '?');
             Ok(Uri {
-                subject: subject(path)?,
-                after: query.map(after).transpose()?,
+                subject: subject(parts.next().unwrap_or_default())?,
+                after: parts.next().map(after).transpose()?,
             })
         };
         read().map_err(|fault| fault.with_uri(text))
+    }
+
+    /// Refuses resources out of reach, too.
+    pub(super) fn parse_within(text: &str, reach: Reach) -> Result<Uri, Fault> {
+        let uri = Uri::parse(text)?;
+        reach
+            .check(uri.subject.kinds())
+            .map_err(|fault| fault.with_uri(text))?;
+        Ok(uri)
     }
 
     /// The part after a position.

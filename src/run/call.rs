@@ -150,8 +150,7 @@ impl Call {
     }
 
     fn write(&self, outcome: ToolCallDone) -> Result<()> {
-        let record = (outcome.into(), IfKnown::Compare);
-        self.run.log.write(vec![record])
+        self.run.write([outcome.into()], IfKnown::Compare)
     }
 }
 
@@ -159,7 +158,10 @@ impl Drop for Call {
     fn drop(&mut self) {
         if let Some(why) = self.abandoned.take() {
             let written = self.write(self.failure(ABANDONED.to_owned(), why));
-            self.run.log.note(written);
+            // The error cannot be returned.
+            if let (Some(capture), Err(error)) = (&self.run.capture, written) {
+                capture.note(error);
+            }
         }
     }
 }

@@ -1,11 +1,10 @@
 //! A turn that is recorded together with its calls.
 
 use serde::Serialize;
-use uuid::Uuid;
 
-use super::{Call, Run, Turn, arguments_json};
+use super::{Call, Run, Turn};
 use crate::collections::IfKnown;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::record::{ConversationTurn, InferenceMetadata, Record, ToolCallReq, TurnKind};
 
 /// A turn of a [`Run`] that is not recorded yet, with its calls; returned by [`Run::draft`].
@@ -32,9 +31,8 @@ pub struct Draft<'a> {
     run: &'a Run,
     turn: ConversationTurn,
     metadata: Option<&'a InferenceMetadata>,
-    requests: Vec<ToolCallReq>,
-    /// The error of the first arguments that cannot be serialized as JSON.
-    failed: Option<Error>,
+    /// An error is one of arguments that cannot be serialized as JSON.
+    requests: Vec<Result<ToolCallReq>>,
 }
 
 impl<'a> Draft<'a> {
@@ -44,7 +42,6 @@ impl<'a> Draft<'a> {
             turn: run.next_turn(kind, content),
             metadata: None,
             requests: Vec::new(),
-            failed: None,
         }
     }
 
@@ -55,16 +52,11 @@ impl<'a> Draft<'a> {
         tool_name: impl Into<String>,
         arguments: &(impl Serialize + ?Sized),
     ) -> Draft<'a> {
-        match arguments_json(arguments) {
-            Ok(arguments) => {
-                let (call_id, tool_name) = (call_id.into(), tool_name.into());
-                let request = request(self.run, self.turn.id, call_id, tool_name, arguments);
-                self.requests.push(request);
-            }
-            Err(error) => {
-                self.failed.get_or_insert(error);
-            }
-        }
+        let (call_id, tool_name) = (call_id.into(), tool_name.into());
+        let request = self
+            .run
+            .request(self.turn.id, call_id, tool_name, arguments);
+        self.requests.push(request);
         self
     }
 
@@ -83,16 +75,13 @@ impl<'a> Draft<'a> {
     /// # Errors
     /// As [`Turn::call`]; then nothing is recorded.
     pub fn record(self) -> Result<(Turn, Vec<Call>)> {
-        if let Some(error) = self.failed {
-            return Err(error);
-        }
         let Draft {
             run,
             turn,
             metadata,
             requests,
-            ..
         } = self;
+        let requests = requests.into_iter().collect::<Result<Vec<_>>>()?;
         let id = turn.id;
         let message = run.message(&turn)?.map(|message| match metadata {
             Some(metadata) => message.with_metadata(metadata),
@@ -102,26 +91,11 @@ impl<'a> Draft<'a> {
         let said = [Some(Record::from(turn)), message.map(Record::from)];
         let called = requests.into_iter().map(Record::from);
         let records = said.into_iter().flatten().chain(called);
-        run.log
-            .write(records.map(|record| (record, IfKnown::Compare)).collect())?;
+        run.write(records, IfKnown::Compare)?;
         run.place().last_turn = Some(id);
         let call = |call_id| Call::new(run.clone(), id, call_id);
         let calls = call_ids.into_iter().map(call).collect();
         let run = run.clone();
         Ok((Turn { run, id }, calls))
-    }
-}
-
-pub(super) fn request(
-    run: &Run,
-    turn: Uuid,
-    call_id: String,
-    tool_name: String,
-    arguments_json: String,
-) -> ToolCallReq {
-    ToolCallReq {
-        started_at: run.now(),
-        arguments_json: Some(arguments_json),
-        ..ToolCallReq::new(turn, call_id, &*run.vendor, tool_name)
     }
 }

@@ -19,8 +19,8 @@ use crate::capture::Capture;
 use crate::collections::{IfKnown, Order, TurnQuery, given};
 use crate::error::{Error, Result};
 use crate::record::{
-    Conversation, ConversationMessage, ConversationTurn, Record, Role, Timestamp, TurnKind,
-    Validity, now,
+    Conversation, ConversationMessage, ConversationTurn, Record, Role, Timestamp, ToolCallReq,
+    TurnKind, Validity, now,
 };
 use crate::store::Store;
 
@@ -52,7 +52,9 @@ const TURNS_OF_A_MOMENT_MAX: usize = 1_000;
 /// ```
 #[derive(Clone)]
 pub struct Run {
-    log: Log,
+    store: Store,
+    /// Takes the run's records, if they are queued. The store then is for reads.
+    capture: Option<Capture>,
     vendor: Arc<str>,
     thread_id: Uuid,
     /// Whether the thread belongs to a conversation. Turns are then recorded as messages too.
@@ -68,44 +70,13 @@ struct Place {
     at: i64,
 }
 
-/// The destination of a run's records.
-#[derive(Clone)]
-enum Log {
-    Waiting(Store),
-    /// The store is used for reads.
-    Queued(Store, Capture),
-}
-
-impl Log {
-    fn store(&self) -> &Store {
-        let (Log::Waiting(store) | Log::Queued(store, _)) = self;
-        store
-    }
-
-    /// Writes all records, or none.
-    fn write(&self, records: Vec<(Record, IfKnown)>) -> Result<()> {
-        let checked = |(record, if_known)| Ok((given(record)?, if_known));
-        let records = records.into_iter().map(checked).collect::<Result<_>>()?;
-        match self {
-            Log::Waiting(store) => store.put_all(records).map(drop),
-            Log::Queued(_, capture) => capture.record_all(records, None),
-        }
-    }
-
-    /// Passes an error that cannot be returned to the capture, if there is one.
-    fn note(&self, written: Result<()>) {
-        if let (Log::Queued(_, capture), Err(error)) = (self, written) {
-            capture.note(error);
-        }
-    }
-}
-
 impl Store {
     /// Starts an agent run in a new thread. `vendor` is the provider of the model or the tools,
     /// such as `anthropic`. Writes nothing yet.
     pub fn run(&self, vendor: impl Into<Arc<str>>) -> Run {
         Run {
-            log: Log::Waiting(self.clone()),
+            store: self.clone(),
+            capture: None,
             vendor: vendor.into(),
             thread_id: Uuid::new_v4(),
             has_messages: false,
@@ -131,9 +102,8 @@ impl Run {
     /// ```
     #[must_use]
     pub fn through(self, capture: &Capture) -> Run {
-        let store = self.log.store().clone();
-        let log = Log::Queued(store, capture.clone());
-        Run { log, ..self }
+        let capture = Some(capture.clone());
+        Run { capture, ..self }
     }
 
     /// Continues a thread: the next turn follows the thread's latest turn in the log.
@@ -141,14 +111,13 @@ impl Run {
     /// # Errors
     /// As [`Store::turns`].
     pub fn in_thread(mut self, thread_id: Uuid) -> Result<Run> {
-        let store = self.log.store();
         let newest = TurnQuery {
             thread_id: Some(thread_id),
             order: Order::NewestFirst,
             limit: 1,
             ..TurnQuery::default()
         };
-        let newest = store.turns(&newest)?.items.pop();
+        let newest = self.store.turns(&newest)?.items.pop();
         // Turns with equal times are listed in log order, in either sort order. So read them oldest
         // first and take the last.
         let of_its_moment = TurnQuery {
@@ -157,7 +126,7 @@ impl Run {
             limit: TURNS_OF_A_MOMENT_MAX,
             ..TurnQuery::default()
         };
-        let latest = store.turns(&of_its_moment)?.items.pop();
+        let latest = self.store.turns(&of_its_moment)?.items.pop();
         self.place = Arc::new(Mutex::new(Place {
             at: latest.as_ref().map_or(0, |turn| turn.created_at.at),
             last_turn: latest.map(|turn| turn.id),
@@ -191,7 +160,7 @@ impl Run {
     /// As [`Store::record`] and [`in_thread`](Run::in_thread).
     pub fn in_conversation(self, conversation: Conversation) -> Result<Run> {
         let run = self.in_thread(conversation.id)?;
-        run.log.write(vec![(conversation.into(), IfKnown::Skip)])?;
+        run.write([conversation.into()], IfKnown::Skip)?;
         Ok(Run {
             has_messages: true,
             ..run
@@ -233,6 +202,17 @@ impl Run {
         Draft::new(self, kind, content.into())
     }
 
+    /// Writes all records, or none.
+    fn write(&self, records: impl IntoIterator<Item = Record>, if_known: IfKnown) -> Result<()> {
+        let records = records.into_iter();
+        let records = records.map(|record| Ok((given(record)?, if_known)));
+        let records = records.collect::<Result<_>>()?;
+        match &self.capture {
+            None => self.store.put_all(records).map(drop),
+            Some(capture) => capture.record_all(records, None),
+        }
+    }
+
     fn place(&self) -> std::sync::MutexGuard<'_, Place> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -252,6 +232,21 @@ impl Run {
             created_at: self.now(),
             ..ConversationTurn::new(kind, content)
         }
+    }
+
+    /// The request of a call of a turn.
+    fn request(
+        &self,
+        turn_id: Uuid,
+        call_id: String,
+        tool_name: String,
+        arguments: &(impl Serialize + ?Sized),
+    ) -> Result<ToolCallReq> {
+        Ok(ToolCallReq {
+            arguments_json: Some(arguments_json(arguments)?),
+            started_at: self.now(),
+            ..ToolCallReq::new(turn_id, call_id, &*self.vendor, tool_name)
+        })
     }
 
     /// The message of a turn, if it has one.
@@ -311,19 +306,10 @@ impl Turn {
         tool_name: impl Into<String>,
         arguments: &(impl Serialize + ?Sized),
     ) -> Result<Call> {
-        let arguments = arguments_json(arguments)?;
-        let request = draft::request(
-            &self.run,
-            self.id,
-            call_id.into(),
-            tool_name.into(),
-            arguments,
-        );
-        let call_id = request.call_id.clone();
-        self.run
-            .log
-            .write(vec![(request.into(), IfKnown::Compare)])?;
-        Ok(Call::new(self.run.clone(), self.id, call_id))
+        let (run, call_id) = (&self.run, call_id.into());
+        let request = run.request(self.id, call_id.clone(), tool_name.into(), arguments)?;
+        run.write([request.into()], IfKnown::Compare)?;
+        Ok(Call::new(run.clone(), self.id, call_id))
     }
 }
 

@@ -8,11 +8,10 @@ mod writer;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use tracing::field::Visit;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
@@ -125,12 +124,12 @@ impl SpanGuard {
     /// The error of the last record since the previous call that was not written.
     pub fn flush(&self) -> Result<()> {
         let (sender, answer) = sync_channel(1);
-        let ended = || {
+        // If the thread has ended, it drops the sender.
+        let _ = self.queue.send(Seen::Flush(sender));
+        answer.recv().unwrap_or_else(|_| {
             let message = "the thread that writes spans has ended";
-            Error::new(ErrorKind::Poisoned, message)
-        };
-        self.queue.send(Seen::Flush(sender)).map_err(|_| ended())?;
-        answer.recv().map_err(|_| ended())?
+            Err(Error::new(ErrorKind::Poisoned, message))
+        })
     }
 
     /// Number of span starts and ends that are not in the log, because the queue was full or the
@@ -170,9 +169,7 @@ struct Open {
 impl SpanLayer {
     fn send(&self, seen: Seen) {
         // After the guard is dropped, nothing is written.
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
-            self.queue.try_send(seen)
-        {
+        if self.queue.try_send(seen).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -184,10 +181,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanLayer {
         let mut fields = Fields::default();
         attributes.record(&mut fields);
         let key = self.next_key.fetch_add(1, Ordering::Relaxed);
-        let parent = span.parent().and_then(|parent| {
-            let extensions = parent.extensions();
-            extensions.get::<Open>().map(|open| open.key)
-        });
+        let parent = span
+            .parent()
+            .and_then(|parent| Some(parent.extensions().get::<Open>()?.key));
         let metadata = span.metadata();
         self.send(Seen::Begun(Begun {
             key,
@@ -232,9 +228,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanLayer {
         let Some(span) = context.span(&id) else {
             return;
         };
-        let Some(open) = span.extensions_mut().remove::<Open>() else {
-            return;
-        };
+        let open = span.extensions_mut().remove::<Open>();
+        let Some(open) = open else { return };
         self.send(Seen::Ended(Ended {
             key: open.key,
             at: now(),
@@ -242,31 +237,5 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanLayer {
             fields: open.fields,
             error: open.error,
         }));
-    }
-}
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn fmt::Debug) {
-        self.set(field.name(), format!("{value:?}").into());
-    }
-
-    fn record_str(&mut self, field: &tracing::field::Field, value: &str) {
-        self.set(field.name(), value.into());
-    }
-
-    fn record_i64(&mut self, field: &tracing::field::Field, value: i64) {
-        self.set(field.name(), value.into());
-    }
-
-    fn record_u64(&mut self, field: &tracing::field::Field, value: u64) {
-        self.set(field.name(), value.into());
-    }
-
-    fn record_f64(&mut self, field: &tracing::field::Field, value: f64) {
-        self.set(field.name(), value.into());
-    }
-
-    fn record_bool(&mut self, field: &tracing::field::Field, value: bool) {
-        self.set(field.name(), value.into());
     }
 }

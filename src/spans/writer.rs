@@ -117,32 +117,34 @@ impl Writer<'_> {
         let own_turn = own_turn.and_then(|id| Uuid::try_parse(&id).ok());
         let turn_id = own_turn.or(above.map(|span| span.turn_id));
         let turn_id = turn_id.unwrap_or_else(Uuid::new_v4);
-        let tool_name = begun.fields.text(TOOL_NAME);
-        let mut span = Span {
-            event_id: None,
-            what: event_name(begun.name),
-            turn_id,
-            call: None,
-        };
-        if let Some(tool_name) = tool_name {
+        let call = begun.fields.text(TOOL_NAME).map(|tool_name| {
             let call_id = begun.fields.text(CALL_ID);
-            let call_id = call_id.unwrap_or_else(|| Uuid::new_v4().to_string());
+            (
+                call_id.unwrap_or_else(|| Uuid::new_v4().to_string()),
+                tool_name,
+            )
+        });
+        if let Some((call_id, tool_name)) = &call {
             let vendor = begun.fields.text(PROVIDER);
+            let vendor = vendor.unwrap_or_else(|| begun.target.to_owned());
             let arguments = begun.fields.json(ARGUMENTS);
             let request = ToolCallReq {
                 started_at: Validity::at(begun.at),
                 arguments_json: Some(arguments.unwrap_or_else(|| "null".to_owned())),
-                ..ToolCallReq::new(
-                    turn_id,
-                    &*call_id,
-                    vendor.unwrap_or_else(|| begun.target.to_owned()),
-                    &*tool_name,
-                )
+                ..ToolCallReq::new(turn_id, &**call_id, vendor, &**tool_name)
             };
             self.batch.push((None, request.into()));
-            "tool_call".clone_into(&mut span.what);
-            span.call = Some((call_id, tool_name));
         }
+        let what = match call {
+            Some(_) => "tool_call".to_owned(),
+            None => event_name(begun.name),
+        };
+        let span = Span {
+            event_id: None,
+            what,
+            turn_id,
+            call,
+        };
         let mut payload = named(&span);
         payload.insert("span".to_owned(), begun.name.into());
         payload.insert("target".to_owned(), begun.target.into());
@@ -165,13 +167,13 @@ impl Writer<'_> {
         let message = ended.fields.text("otel.status_message").or(ended.error);
         let has_failed = error_kind.is_some()
             || message.is_some()
-            || ended.fields.has("otel.status_code", "ERROR");
+            || ended.fields.text("otel.status_code").as_deref() == Some("ERROR");
+        let (status, how) = if has_failed {
+            (ToolStatus::Failed, "failed")
+        } else {
+            (ToolStatus::Completed, "completed")
+        };
         if let Some((call_id, _)) = &span.call {
-            let status = if has_failed {
-                ToolStatus::Failed
-            } else {
-                ToolStatus::Completed
-            };
             let error_kind = error_kind.unwrap_or_else(|| "tool_error".to_owned());
             let done = ToolCallDone {
                 ended_at: Validity::at(ended.at),
@@ -183,7 +185,6 @@ impl Writer<'_> {
             };
             self.batch.push((None, done.into()));
         }
-        let how = if has_failed { "failed" } else { "completed" };
         let mut payload = named(&span);
         if let Some(message) = message {
             payload.insert("error".to_owned(), message.into());

@@ -8,4 +8,5 @@ pub(crate) mod fields;
 pub(crate) mod history;
 pub(crate) mod issues;
 pub(crate) mod new;
+#[cfg(feature = "http")]
 pub(crate) mod pages;

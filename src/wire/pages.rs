@@ -1,15 +1,11 @@
-//! Pages of lists, with a maximum size.
+//! Pages of lists.
 
 use serde::Serialize;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-#[cfg(feature = "mcp")]
-use crate::collections::Cursor;
 use crate::collections::Page;
-#[cfg(feature = "mcp")]
-use crate::error::Result;
 
 /// Names a type with a parameter in descriptions. An alias has no parameter, and utoipa composes
 /// other names.
@@ -59,31 +55,6 @@ impl<T> From<Page<T>> for Paged<T> {
         Paged {
             items: page.items,
             next: page.next.map(|next| next.to_string()),
-        }
-    }
-}
-
-/// Reads a page of at most `limit` records, one at a time, as each may be long. `read` gets a limit
-/// and a start, `length` estimates the length of a record. A page ends past `bytes_max`.
-#[cfg(feature = "mcp")]
-pub(crate) fn paged<T>(
-    limit: usize,
-    bytes_max: usize,
-    mut after: Option<Cursor>,
-    mut read: impl FnMut(usize, Option<Cursor>) -> Result<Page<T>>,
-    length: impl Fn(&T) -> usize,
-) -> Result<Paged<T>> {
-    let (mut items, mut bytes) = (Vec::new(), 0);
-    loop {
-        let page = read(1, after)?;
-        bytes += page.items.iter().map(&length).sum::<usize>();
-        items.extend(page.items);
-        after = page.next;
-        if after.is_none() || items.len() >= limit || bytes >= bytes_max {
-            return Ok(Paged {
-                items,
-                next: after.map(|next| next.to_string()),
-            });
         }
     }
 }

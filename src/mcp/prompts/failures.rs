@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::super::log::Log;
 use super::short::{clipped, fitting, name, without_nulls};
-use crate::analytics::{Analytics, AnalyticsQuery};
+use crate::analytics::AnalyticsQuery;
 use crate::collections::{CallQuery, EventQuery, Order};
 use crate::error::Result;
 use crate::record::{CallStatus, Day, Event, ThoughtType, ToolCall, event_type};
@@ -26,19 +27,12 @@ const FAILED: [&str; 7] = [
     "process.failed",
 ];
 
-/// Failures, each type latest first.
-pub(super) struct Failures {
-    pub(super) calls: Value,
-    pub(super) errors: Value,
-    pub(super) events: Value,
-}
-
-/// The time range: start inclusive, end exclusive, in epoch milliseconds.
-pub(super) fn gather(
-    store: &Store,
-    analytics: &Analytics,
-    (since, until): (i64, i64),
-) -> Result<Failures> {
+/// Failures, each type latest first. The time range: start inclusive, end exclusive, in epoch
+/// milliseconds.
+pub(super) fn gather(log: &Log, (since, until): (i64, i64)) -> Result<Value> {
+    let Log {
+        store, analytics, ..
+    } = log;
     let calls = store.tool_calls(&CallQuery {
         status: Some(CallStatus::Failed),
         since: Some(since),
@@ -76,11 +70,11 @@ pub(super) fn gather(
         events.extend(found.items);
     }
     events.sort_by_key(|event| std::cmp::Reverse(event.id));
-    Ok(Failures {
-        calls: fitting(calls.items.iter().map(call), LIST_BYTES_MAX),
-        errors: fitting(samples, LIST_BYTES_MAX),
-        events: fitting(events.iter().map(event), LIST_BYTES_MAX),
-    })
+    Ok(json!({
+        "failed_calls": fitting(calls.items.iter().map(call), LIST_BYTES_MAX),
+        "errors": fitting(samples, LIST_BYTES_MAX),
+        "failed_events": fitting(events.iter().map(event), LIST_BYTES_MAX),
+    }))
 }
 
 fn call((req, done): &ToolCall) -> Value {

@@ -2,8 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::super::bound::floor;
-
 /// Maximum number of items of lists of numbers.
 const ITEMS_MAX: usize = 20;
 /// Maximum bytes of names.
@@ -14,7 +12,7 @@ pub(super) fn clipped(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_owned();
     }
-    let shown = &text[..floor(text, bytes_max)];
+    let shown = &text[..text.floor_char_boundary(bytes_max)];
     let left = text.len() - shown.len();
     format!("{shown}… ({left} more bytes)")
 }

@@ -17,19 +17,19 @@ const VALUES_MAX: usize = CompletionInfo::MAX_VALUES;
 const LOOKED_AT_MAX: usize = 2_000;
 const AT_ONCE: usize = 200;
 
-pub(super) fn complete(
+/// The completions of an argument.
+pub(in crate::mcp) fn complete(
     store: &Store,
     reach: Reach,
     request: &CompleteRequestParams,
 ) -> Result<CompletionInfo, Fault> {
     let begun = &*request.argument.value;
-    let is_prompt = |name: &str| prompts::kinds(name).is_some_and(|kinds| reach.covers(kinds));
     let asked = match &request.r#ref {
         Reference::Resource(template) => {
             let path = template.uri.trim_start_matches("decklog://");
             path.split('/').next().unwrap_or_default()
         }
-        Reference::Prompt(prompt) if is_prompt(&prompt.name) => &*prompt.name,
+        Reference::Prompt(prompt) if prompts::has(reach, &prompt.name) => &*prompt.name,
         _ => "",
     };
     let values = match (asked, &*request.argument.name) {

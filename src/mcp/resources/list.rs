@@ -29,43 +29,46 @@ impl Place {
         let (sort, after) = text.split_at_checked(1)?;
         let after = Some(after).filter(|after| !after.is_empty());
         let cursor = || after.map(str::parse).transpose().ok();
-        let place = match sort {
-            "c" => Place::Conversations(cursor()?),
-            "d" => Place::Days(match after {
-                Some(after) => {
-                    let (day, kind) = after.split_once('/')?;
-                    Some((day.parse().ok()?, Kind::from_stem(kind)?))
-                }
-                None => None,
-            }),
-            "r" => Place::Runs(cursor()?),
-            "t" => Place::Tasks(cursor()?),
-            _ => return None,
-        };
-        Some(place)
+        match sort {
+            "c" => cursor().map(Place::Conversations),
+            "d" if after.is_none() => Some(Place::Days(None)),
+            "d" => {
+                let (day, kind) = after?.split_once('/')?;
+                Some(Place::Days(Some((
+                    day.parse().ok()?,
+                    Kind::from_stem(kind)?,
+                ))))
+            }
+            "r" => cursor().map(Place::Runs),
+            "t" => cursor().map(Place::Tasks),
+            _ => None,
+        }
     }
 
     fn to_text(self) -> String {
-        let text = |after: Option<Cursor>| after.map_or_else(String::new, |it| it.to_string());
-        match self {
-            Place::Conversations(after) => format!("c{}", text(after)),
-            Place::Days(Some((day, kind))) => format!("d{day}/{}", kind.stem()),
-            Place::Days(None) => "d".to_owned(),
-            Place::Runs(after) => format!("r{}", text(after)),
-            Place::Tasks(after) => format!("t{}", text(after)),
-        }
+        let (sort, after) = match self {
+            Place::Conversations(after) => ('c', after),
+            Place::Days(Some((day, kind))) => return format!("d{day}/{}", kind.stem()),
+            Place::Days(None) => ('d', None),
+            Place::Runs(after) => ('r', after),
+            Place::Tasks(after) => ('t', after),
+        };
+        after.map_or_else(|| sort.to_string(), |after| format!("{sort}{after}"))
     }
 }
 
-pub(super) fn list(
+/// A page of the list of resources.
+pub(in crate::mcp) fn list(
     store: &Store,
     reach: Reach,
     cursor: Option<&str>,
 ) -> Result<ListResourcesResult, Fault> {
     let place = cursor.map_or(Some(Place::Conversations(None)), Place::parse);
     let mut place = place.ok_or_else(|| {
-        Fault::invalid("cursor: must be the nextCursor of an earlier page, unchanged")
-            .with_field("cursor")
+        Fault::of_field(
+            "cursor",
+            "must be the nextCursor of an earlier page, unchanged",
+        )
     })?;
     let mut found = Vec::new();
     loop {

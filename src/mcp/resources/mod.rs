@@ -4,14 +4,14 @@ mod complete;
 mod list;
 mod read;
 
-use rmcp::model::{CompleteRequestParams, CompletionInfo};
-use rmcp::model::{ListResourcesResult, ReadResourceResult, ResourceTemplate};
+use rmcp::model::ResourceTemplate;
 
-use super::answer::Fault;
+pub(super) use self::complete::complete;
+pub(super) use self::list::list;
+pub(super) use self::read::read;
 use super::reach::Reach;
-use super::uri::{CONVERSATION, RUN, THOUGHTS, Uri};
+use super::uri::{CONVERSATION, RUN, THOUGHTS};
 use crate::record::Kind;
-use crate::store::Store;
 
 const JSON: &str = "application/json";
 const NDJSON: &str = "application/x-ndjson";
@@ -23,14 +23,16 @@ pub(super) fn templates(reach: Reach) -> Vec<ResourceTemplate> {
         "The lines of a UTC day (2026-07-28) and a kind of record ({}), as in the files. If they exceed one answer, a second content names the uri of the next part.",
         kinds.join(", ")
     );
-    let template = |uri, name, title, description: &str, mime_type| {
-        ResourceTemplate::new(uri, name)
+    let template = |is_covered: bool, uri, name, title, description: &str, mime_type| {
+        let template = ResourceTemplate::new(uri, name)
             .with_title(title)
             .with_description(description)
-            .with_mime_type(mime_type)
+            .with_mime_type(mime_type);
+        is_covered.then_some(template)
     };
-    let all = [
+    let covered = [
         template(
+            reach.covers(CONVERSATION),
             "decklog://conversations/{id}{?after}",
             "conversation",
             "A conversation",
@@ -38,6 +40,7 @@ pub(super) fn templates(reach: Reach) -> Vec<ResourceTemplate> {
             JSON,
         ),
         template(
+            !kinds.is_empty(),
             "decklog://days/{day}/{kind}{?after}",
             "day",
             "A day of one kind of record",
@@ -45,6 +48,7 @@ pub(super) fn templates(reach: Reach) -> Vec<ResourceTemplate> {
             NDJSON,
         ),
         template(
+            reach.covers(RUN),
             "decklog://events/{id}/tree{?after}",
             "run",
             "A run",
@@ -52,6 +56,7 @@ pub(super) fn templates(reach: Reach) -> Vec<ResourceTemplate> {
             JSON,
         ),
         template(
+            reach.covers(THOUGHTS),
             "decklog://thoughts/{task_id}{?after}",
             "thoughts",
             "The thoughts of a task",
@@ -59,41 +64,5 @@ pub(super) fn templates(reach: Reach) -> Vec<ResourceTemplate> {
             JSON,
         ),
     ];
-    let is_covered = [
-        reach.covers(CONVERSATION),
-        !kinds.is_empty(),
-        reach.covers(RUN),
-        reach.covers(THOUGHTS),
-    ];
-    let all = all.into_iter().zip(is_covered);
-    all.filter_map(|(template, is_covered)| is_covered.then_some(template))
-        .collect()
-}
-
-/// A page of the list of resources.
-pub(super) fn list(
-    store: &Store,
-    reach: Reach,
-    cursor: Option<&str>,
-) -> Result<ListResourcesResult, Fault> {
-    list::list(store, reach, cursor)
-}
-
-/// The content of a resource, or a part of it.
-pub(super) fn read(store: &Store, reach: Reach, uri: &str) -> Result<ReadResourceResult, Fault> {
-    let read = || {
-        let parsed = Uri::parse(uri)?;
-        reach.check(parsed.subject.kinds())?;
-        read::read(store, uri, &parsed)
-    };
-    read().map_err(|fault| fault.with_uri(uri))
-}
-
-/// The completions of an argument.
-pub(super) fn complete(
-    store: &Store,
-    reach: Reach,
-    request: &CompleteRequestParams,
-) -> Result<CompletionInfo, Fault> {
-    complete::complete(store, reach, request)
+    covered.into_iter().flatten().collect()
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::super::answer::Fault;
+use super::super::reach::Reach;
 use super::super::uri::{Subject, Uri};
 use super::{JSON, NDJSON};
 use crate::collections::{Cursor, MessageQuery, Page, ThoughtQuery};
@@ -21,7 +22,18 @@ const READ_AT_ONCE: usize = 8;
 /// Some records, each as JSON.
 type Records = Vec<Box<RawValue>>;
 
-pub(super) fn read(store: &Store, name: &str, uri: &Uri) -> Result<ReadResourceResult, Fault> {
+/// The content of a resource, or a part of it.
+pub(in crate::mcp) fn read(
+    store: &Store,
+    reach: Reach,
+    uri: &str,
+) -> Result<ReadResourceResult, Fault> {
+    let parsed = Uri::parse_within(uri, reach);
+    let found = parsed.and_then(|parsed| contents(store, uri, &parsed));
+    found.map_err(|fault| fault.with_uri(uri))
+}
+
+fn contents(store: &Store, name: &str, uri: &Uri) -> Result<ReadResourceResult, Fault> {
     let after = uri.after.as_deref();
     let (body, next) = match &uri.subject {
         Subject::Conversation(id) => conversation(store, *id, after),

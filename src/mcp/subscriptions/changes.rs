@@ -1,6 +1,6 @@
 //! Finds the subscribed resources that new lines change.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde::Deserialize;
 use uuid::Uuid;
@@ -18,42 +18,27 @@ const PAGES_AT_ONCE: usize = 64;
 /// Maximum number of parents of events in memory.
 const PARENTS_MAX: usize = 1 << 16;
 
-/// The subscriptions of a client: its names for each resource.
+/// The subscriptions of a client: resources, each with a name that the client has for it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Wanted(pub(super) BTreeMap<Subject, BTreeSet<String>>);
+pub(super) struct Wanted(pub(super) BTreeSet<(Subject, String)>);
 
 impl Wanted {
     pub(super) fn add(&mut self, uri: &str) -> Result<(), Fault> {
-        let Uri { subject, .. } = Uri::parse(uri)?;
-        let is_known = self.has(&subject, uri);
-        let count: usize = self.0.values().map(BTreeSet::len).sum();
-        if !is_known && count >= URIS_MAX {
+        let wanted = (Uri::parse(uri)?.subject, uri.to_owned());
+        if !self.0.contains(&wanted) && self.0.len() >= URIS_MAX {
             let message = format!(
                 "the maximum of {URIS_MAX} subscriptions is reached: unsubscribe from some first"
             );
             return Err(Fault::invalid(message).with_uri(uri));
         }
-        self.0.entry(subject).or_default().insert(uri.to_owned());
+        self.0.insert(wanted);
         Ok(())
     }
 
     pub(super) fn remove(&mut self, uri: &str) -> Result<(), Fault> {
-        let Uri { subject, .. } = Uri::parse(uri)?;
-        if let Some(uris) = self.0.get_mut(&subject) {
-            uris.remove(uri);
-            if uris.is_empty() {
-                self.0.remove(&subject);
-            }
-        }
+        let wanted = (Uri::parse(uri)?.subject, uri.to_owned());
+        self.0.remove(&wanted);
         Ok(())
-    }
-
-    pub(super) fn has(&self, subject: &Subject, uri: &str) -> bool {
-        self.0.get(subject).is_some_and(|uris| uris.contains(uri))
-    }
-
-    fn has_trees(&self) -> bool {
-        self.0.keys().any(|it| matches!(it, Subject::Tree(_)))
     }
 }
 
@@ -97,7 +82,8 @@ impl Watcher {
 
     /// Adds the wanted resources that changed; returns whether all changed.
     pub(super) fn look(&mut self, wanted: &Wanted) -> Result<bool> {
-        let has_trees = wanted.has_trees();
+        let wanted: BTreeSet<&Subject> = wanted.0.iter().map(|(subject, _)| subject).collect();
+        let has_trees = wanted.iter().any(|it| matches!(it, Subject::Tree(_)));
         let mut seen = HashSet::new();
         for _ in 0..PAGES_AT_ONCE {
             let page = self.lines.page()?;
@@ -108,9 +94,9 @@ impl Watcher {
                 let of = [day(line), conversation(line), task(line)];
                 let of = of.into_iter().flatten();
                 self.changed
-                    .extend(of.filter(|subject| wanted.0.contains_key(subject)));
+                    .extend(of.filter(|subject| wanted.contains(subject)));
                 if has_trees && line.kind == Kind::Events {
-                    self.note_trees(line, wanted, &mut seen);
+                    self.note_trees(line, &wanted, &mut seen);
                 }
             }
         }
@@ -118,7 +104,7 @@ impl Watcher {
     }
 
     /// Goes up from an event to the root of its tree, or to a visited event.
-    fn note_trees(&mut self, line: &LogLine, wanted: &Wanted, seen: &mut HashSet<i64>) {
+    fn note_trees(&mut self, line: &LogLine, wanted: &BTreeSet<&Subject>, seen: &mut HashSet<i64>) {
         let Ok(event) = serde_json::from_str::<OfEvent>(&line.text) else {
             return;
         };
@@ -129,7 +115,7 @@ impl Watcher {
         let mut next = Some(event.id);
         while let Some(id) = next.filter(|id| seen.insert(*id)) {
             let tree = Subject::Tree(id);
-            if wanted.0.contains_key(&tree) {
+            if wanted.contains(&tree) {
                 self.changed.insert(tree);
             }
             next = self.parent(id);

@@ -1,6 +1,5 @@
 //! The context of a tool's call.
 
-use std::fmt;
 use std::ops::ControlFlow;
 
 use tokio::sync::watch;
@@ -44,11 +43,5 @@ impl Call<'_> {
             return Err(Fault::cancelled());
         }
         Ok(())
-    }
-}
-
-impl fmt::Debug for Call<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call").finish_non_exhaustive()
     }
 }

@@ -1,75 +1,57 @@
 //! Tool calls: requested, done, and read.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::super::answer::Fault;
-use super::given::{FromChar, Limit, Put, Time, page, put};
-use super::{Call, Effect, Tool};
-use crate::collections::Cursor;
-use crate::collections::{CallQuery, Order, Page};
+use super::Call;
+use super::given::{FromChar, Limit, Listed, Time, page, put};
+use crate::collections::{CallQuery, Cursor, Order, Page};
 use crate::error::{Error, ErrorKind};
 use crate::record::{CallStatus, Kind, ToolCall, ToolCallView};
 use crate::wire::new::{NewCall, NewOutcome};
 
-pub(super) fn tools() -> Vec<Tool> {
-    vec![
-        Tool::new(
-            "tool_call_requested",
-            "Record a tool call",
-            "Records the start of a tool call, before the tool runs. Record its outcome with tool_call_done under the same request_id and call_id.",
-            Effect::AddsOnce,
-            requested,
-        ),
-        Tool::new(
-            "tool_call_done",
-            "Record the outcome of a tool call",
-            "Records the outcome of a call recorded by tool_call_requested. The first outcome is final: a tool that runs again is another call.",
-            Effect::AddsOnce,
-            done,
-        ),
-        Tool::new(
-            "tool_call_get",
-            "Read a tool call",
-            "Reads one tool call with its arguments and its outcome.",
-            Effect::Reads,
-            get,
-        )
-        .reading(&[Kind::ToolCalls]),
-        Tool::new(
-            "tool_calls_list",
-            "List tool calls",
-            "Lists tool calls with their outcomes, oldest first: of a turn, of a model request, or with an id.",
-            Effect::Reads,
-            list,
-        )
-        .reading(&[Kind::ToolCalls]),
-    ]
-}
+tools! {
+    /// Records the start of a tool call, before the tool runs. Record its outcome with
+    /// tool_call_done under the same request_id and call_id.
+    tool_call_requested("Record a tool call", AddsOnce) => put(NewCall)
 
-fn requested(call: &Call<'_>, given: NewCall) -> Result<Put, Fault> {
-    Ok(put(call, given)?.1.into())
-}
+    /// Records the outcome of a call recorded by tool_call_requested. The first outcome is final: a
+    /// tool that runs again is another call.
+    tool_call_done("Record the outcome of a tool call", AddsOnce) => put(NewOutcome)
 
-fn done(call: &Call<'_>, given: NewOutcome) -> Result<Put, Fault> {
-    Ok(put(call, given)?.1.into())
-}
+    /// Reads one tool call with its arguments and its outcome.
+    tool_call_get("Read a tool call", Reads, [Kind::ToolCalls]) => get(Get {
+        /// As in the request.
+        request_id: Uuid,
+        /// As in the request.
+        call_id: String,
+        /// Its state at this time. Default: now.
+        as_of: Option<Time>,
+        /// First character to show of truncated texts. Default: 0.
+        from_char: Option<FromChar>,
+    })
 
-/// Which call to read.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct Get {
-    /// As in the request.
-    request_id: Uuid,
-    /// As in the request.
-    call_id: String,
-    /// Its state at this time. Default: now.
-    as_of: Option<Time>,
-    /// First character to show of truncated texts. Default: 0.
-    #[allow(dead_code)] // Used to cut the answer.
-    from_char: Option<FromChar>,
+    /// Lists tool calls with their outcomes, oldest first: of a turn, of a model request, or with
+    /// an id.
+    tool_calls_list("List tool calls", Reads, [Kind::ToolCalls]) => list(List {
+        /// Only calls of this turn: a UUID.
+        parent_id: Option<Uuid>,
+        /// Only calls of this model request: a UUID.
+        request_id: Option<Uuid>,
+        /// Only calls with this id, in any request.
+        call_id: Option<String>,
+        /// Only calls with this status.
+        status: Option<CallStatus>,
+        /// Their state at this time. Default: now.
+        as_of: Option<Time>,
+        /// Maximum number of results. Default: 100.
+        limit: Option<Limit>,
+        /// The next_cursor of the previous page.
+        cursor: Option<Cursor>,
+        /// The first character to show of texts that were truncated. Default: 0.
+        from_char: Option<FromChar>,
+    })
 }
 
 /// A call with its arguments and its outcome.
@@ -84,45 +66,15 @@ fn get(call: &Call<'_>, given: Get) -> Result<Value, Fault> {
     let store = call.store.as_of(given.as_of.map(|time| time.0));
     let found = store.get_tool_call(given.request_id, &given.call_id)?;
     let found = found.ok_or_else(|| {
-        Fault::not_found("no such call: find calls with tool_calls_list or log_search")
-            .with_field("call_id")
+        Fault::unknown(
+            "call_id",
+            "no such call: find calls with tool_calls_list or log_search",
+        )
     })?;
     Ok(view(&found)?)
 }
 
-/// The calls to list.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct List {
-    /// Only calls of this turn: a UUID.
-    parent_id: Option<Uuid>,
-    /// Only calls of this model request: a UUID.
-    request_id: Option<Uuid>,
-    /// Only calls with this id, in any request.
-    call_id: Option<String>,
-    /// Only calls with this status.
-    status: Option<CallStatus>,
-    /// Their state at this time. Default: now.
-    as_of: Option<Time>,
-    /// Maximum number of results. Default: 100.
-    limit: Option<Limit>,
-    /// The next_cursor of the previous page.
-    cursor: Option<Cursor>,
-    /// The first character to show of texts that were truncated. Default: 0.
-    #[allow(dead_code)] // Used to cut the answer.
-    from_char: Option<FromChar>,
-}
-
-/// Tool calls, oldest first.
-#[derive(Debug, Serialize)]
-struct Listed {
-    calls: Vec<Value>,
-    /// The cursor of the next page. Missing on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-}
-
-fn list(call: &Call<'_>, given: List) -> Result<Listed, Fault> {
+fn list(call: &Call<'_>, given: List) -> Result<Listed<Value>, Fault> {
     let as_of = given.as_of.map(|time| time.0);
     let read = |limit, after| {
         let page = call.store.as_of(as_of).tool_calls(&CallQuery {
@@ -140,9 +92,5 @@ fn list(call: &Call<'_>, given: List) -> Result<Listed, Fault> {
             next: page.next,
         })
     };
-    let page = page(given.limit, given.cursor, read)?;
-    Ok(Listed {
-        calls: page.items,
-        next_cursor: page.next,
-    })
+    page("calls", given.limit, given.cursor, read)
 }

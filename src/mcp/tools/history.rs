@@ -1,70 +1,36 @@
 //! Entries of chats.
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-
 use super::super::answer::Fault;
 use super::super::bound::PAGE_BYTES_MAX;
-use super::given::{FromChar, Limit, Status, limit, put};
-use super::{Call, Effect, Tool};
+use super::Call;
+use super::given::{FromChar, Limit, Put, limit, recorded};
 use crate::record::Kind;
 use crate::wire::fields::AnyInt;
 use crate::wire::history::Entries;
 use crate::wire::new::NewEntry;
 
-pub(super) fn tools() -> Vec<Tool> {
-    vec![
-        Tool::new(
-            "history_append",
-            "Append to a chat's history",
-            "Appends an entry to the history of a chat. Returns its id.",
-            Effect::Adds,
-            append,
-        ),
-        Tool::new(
-            "history_list",
-            "Read a chat's history",
-            "Reads the last entries of a chat's history, earliest first.",
-            Effect::Reads,
-            list,
-        )
-        .reading(&[Kind::History]),
-    ]
-}
+tools! {
+    /// Appends an entry to the history of a chat. Returns its id.
+    history_append("Append to a chat's history", Adds) => append(NewEntry)
 
-/// A recorded entry.
-#[derive(Debug, Serialize)]
-struct Appended {
-    /// Its id.
-    id: i64,
-    /// The sequence number of its line.
-    seq: u64,
-    /// Whether the call added it or it existed.
-    status: Status,
-}
-
-fn append(call: &Call<'_>, given: NewEntry) -> Result<Appended, Fault> {
-    let (_, ack) = put(call, given)?;
-    Ok(Appended {
-        id: ack.assigned.unwrap_or_default(),
-        seq: ack.seq,
-        status: ack.status.into(),
+    /// Reads the last entries of a chat's history, earliest first.
+    history_list("Read a chat's history", Reads, [Kind::History]) => list(List {
+        /// The chat.
+        chat_id: AnyInt,
+        /// Maximum number of entries, counted from the last one. Default: 100.
+        limit: Option<Limit>,
+        /// Only entries before this id: the before of an earlier answer.
+        before: Option<AnyInt>,
+        /// First character to show of truncated texts. Default: 0.
+        from_char: Option<FromChar>,
     })
 }
 
-/// The entries to read.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct List {
-    /// The chat.
-    chat_id: AnyInt,
-    /// Maximum number of entries, counted from the last one. Default: 100.
-    limit: Option<Limit>,
-    /// Only entries before this id: the before of an earlier answer.
-    before: Option<AnyInt>,
-    /// First character to show of truncated texts. Default: 0.
-    #[allow(dead_code)] // Used to cut the answer.
-    from_char: Option<FromChar>,
+fn append(call: &Call<'_>, given: NewEntry) -> Result<Put, Fault> {
+    let (_, mut ack) = recorded(call, given)?;
+    // Entries are answered without warnings.
+    ack.warning = None;
+    Ok(ack.into())
 }
 
 fn list(call: &Call<'_>, given: List) -> Result<Entries, Fault> {

@@ -8,6 +8,35 @@
     clippy::struct_field_names
 )]
 
+/// Declares tools: the description of each, its name, title and effect, the kinds of records that it
+/// reads, and the function that it runs with its arguments: a type, or one that is declared here.
+macro_rules! tools {
+    ($(
+        $(#[doc = $doc:literal])+
+        $name:ident($title:literal, $effect:ident $(, $kinds:expr)?) =>
+            $run:ident($given:ident $({ $($fields:tt)* })?)
+    )+) => {
+        pub(super) fn tools() -> Vec<super::Tool> {
+            vec![$({
+                let name = (stringify!($name), $title);
+                let description = concat!($($doc),+).trim();
+                let effect = super::Effect::$effect;
+                let tool = super::Tool::new::<$given, _>(name, description, effect, $run);
+                tool$(.reading(&$kinds))?
+            }),+]
+        }
+
+        $($(
+            #[derive(Debug, serde::Deserialize, utoipa::ToSchema)]
+            #[serde(deny_unknown_fields)]
+            #[allow(dead_code)] // `from_char` is used to cut the answer.
+            struct $given {
+                $($fields)*
+            }
+        )?)+
+    };
+}
+
 mod call;
 mod calls;
 mod conversations;
@@ -26,50 +55,55 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use rmcp::model::{self, ToolAnnotations};
+use rmcp::model::{self, CallToolResult, ToolAnnotations};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 pub(super) use self::call::{Call, Progress};
-use super::answer::Fault;
+use super::answer::{self, Fault};
 use super::reach::Reach;
 use super::{bound, schema};
 use crate::error::{Error, ErrorKind, Result};
 use crate::privacy::AccessRole;
 use crate::record::Kind;
 
-type Run = dyn Fn(&Call<'_>, Map<String, Value>) -> Result<Value, Fault> + Send + Sync;
+type Run = dyn Fn(&Call<'_>, Map<String, Value>) -> Result<CallToolResult, Fault> + Send + Sync;
 
 /// The effect of a tool on the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     /// It reads.
     Reads,
+    /// It reads, and perhaps a large part of the log.
+    ReadsMuch,
     /// It adds a record with each call.
     Adds,
     /// It adds a record once for the same arguments.
     AddsOnce,
 }
 
+impl Effect {
+    fn only_reads(self) -> bool {
+        matches!(self, Effect::Reads | Effect::ReadsMuch)
+    }
+}
+
 /// A tool that a client may call.
-struct Tool {
+pub(super) struct Tool {
     name: &'static str,
-    definition: model::Tool,
+    pub(super) definition: model::Tool,
     effect: Effect,
-    /// Whether it may read a large part of the log.
-    is_long: bool,
     /// The kinds of records that it reads.
     kinds: &'static [Kind],
-    run: Box<Run>,
+    pub(super) run: Box<Run>,
 }
 
 impl Tool {
     /// A tool from a function of its arguments. Its answer is cut if it is too long.
     fn new<I, O>(
-        name: &'static str,
-        title: &str,
+        (name, title): (&'static str, &str),
         description: &'static str,
         effect: Effect,
         run: fn(&Call<'_>, I) -> Result<O, Fault>,
@@ -79,7 +113,7 @@ impl Tool {
         O: Serialize + 'static,
     {
         let hints = ToolAnnotations::new()
-            .read_only(effect == Effect::Reads)
+            .read_only(effect.only_reads())
             // The log is append-only.
             .destructive(false)
             .idempotent(effect != Effect::Adds)
@@ -88,20 +122,22 @@ impl Tool {
         let required = required(&takes);
         let definition = model::Tool::new(name, description, Arc::new(takes))
             .with_title(title)
-            .with_raw_output_schema(schema::of_answer())
+            .with_raw_output_schema(Arc::new(schema::of_answer()))
             .with_annotations(hints);
-        let run = move |call: &Call<'_>, arguments| {
+        let run = move |call: &Call<'_>, arguments: Map<String, Value>| {
+            let from_char = given::from_char(&arguments);
             let data = run(call, given::arguments(arguments, &required)?)?;
-            serde_json::to_value(data).map_err(|error| {
+            let mut data = serde_json::to_value(data).map_err(|error| {
                 tracing::error!(%error, tool = name, "an answer cannot be encoded as JSON");
                 Fault::internal()
-            })
+            })?;
+            let cuts = bound::shorten(&mut data, from_char);
+            Ok(answer::done(data, &cuts))
         };
         Tool {
             name,
             definition,
             effect,
-            is_long: false,
             kinds: &[],
             run: Box::new(run),
         }
@@ -112,9 +148,26 @@ impl Tool {
         self
     }
 
-    fn long(mut self) -> Tool {
-        self.is_long = true;
-        self
+    pub(super) fn is_long(&self) -> bool {
+        self.effect == Effect::ReadsMuch
+    }
+
+    /// The role that is required to call it.
+    fn needs(&self) -> AccessRole {
+        if self.effect.only_reads() {
+            AccessRole::ReadOnly
+        } else {
+            AccessRole::Developer
+        }
+    }
+
+    pub(super) fn check(&self, role: AccessRole) -> Result<(), Fault> {
+        let needed = self.needs();
+        if role < needed {
+            let message = format!("the role {role} may not call this tool: it requires {needed}");
+            return Err(Fault::new("FORBIDDEN", message));
+        }
+        Ok(())
     }
 }
 
@@ -162,15 +215,21 @@ const DEFAULT_TOOLS: [&str; 15] = [
 /// ```
 #[derive(Clone)]
 pub struct Tools {
-    by_name: BTreeMap<&'static str, Arc<Tool>>,
+    by_name: ByName,
+}
+
+type ByName = BTreeMap<&'static str, Arc<Tool>>;
+
+fn by_name(tools: impl IntoIterator<Item = Tool>) -> ByName {
+    let named = tools.into_iter().map(|tool| (tool.name, Arc::new(tool)));
+    named.collect()
 }
 
 impl Tools {
     /// No tools.
     pub fn new() -> Tools {
-        Tools {
-            by_name: BTreeMap::new(),
-        }
+        let by_name = ByName::new();
+        Tools { by_name }
     }
 
     /// All tools. By default, servers offer the group `default`.
@@ -196,9 +255,8 @@ impl Tools {
             history::tools(),
             retract::tools(),
         ];
-        let named = |tool: Tool| (tool.name, Arc::new(tool));
         Tools {
-            by_name: all.into_iter().flatten().map(named).collect(),
+            by_name: by_name(all.into_iter().flatten()),
         }
     }
 
@@ -208,26 +266,22 @@ impl Tools {
     /// # Errors
     /// [`Conflict`](ErrorKind::Conflict) if one of them exists: then none is added.
     pub fn register_thoughts(&mut self) -> Result<()> {
-        self.register(thoughts::tools())
-    }
-
-    fn register(&mut self, tools: Vec<Tool>) -> Result<()> {
-        let mut by_name = self.by_name.clone();
-        for tool in tools {
-            let name = tool.name;
-            if by_name.insert(name, Arc::new(tool)).is_some() {
-                let message = format!("the tool {name} is already registered");
-                return Err(Error::new(ErrorKind::Conflict, message));
-            }
+        let thoughts = by_name(thoughts::tools());
+        if let Some(name) = thoughts
+            .keys()
+            .find(|name| self.by_name.contains_key(*name))
+        {
+            let message = format!("the tool {name} is already registered");
+            return Err(Error::new(ErrorKind::Conflict, message));
         }
-        self.by_name = by_name;
+        self.by_name.extend(thoughts);
         Ok(())
     }
 
     /// Those that only read.
     #[must_use]
     pub fn read_only(mut self) -> Tools {
-        self.by_name.retain(|_, tool| tool.effect == Effect::Reads);
+        self.by_name.retain(|_, tool| tool.effect.only_reads());
         self
     }
 
@@ -250,19 +304,17 @@ impl Tools {
                     all.join(", ")
                 )));
             }
-            for (name, tool) in &self.by_name {
-                if is_wanted(name) {
-                    tools.by_name.insert(*name, Arc::clone(tool));
-                }
-            }
+            let found = self.by_name.iter().filter(|(name, _)| is_wanted(name));
+            let found = found.map(|(name, tool)| (*name, Arc::clone(tool)));
+            tools.by_name.extend(found);
         }
         Ok(tools)
     }
 
     /// The kinds that resources and prompts may show: those that one of the tools reads.
     pub(super) fn reach(&self) -> Reach {
-        let reading = |tool: &&Arc<Tool>| tool.needs() == AccessRole::ReadOnly;
-        let tools = self.by_name.values().filter(reading);
+        let tools = self.by_name.values();
+        let tools = tools.filter(|tool| tool.effect.only_reads());
         tools.flat_map(|tool| tool.kinds).copied().collect()
     }
 
@@ -278,13 +330,8 @@ impl Tools {
         tools.map(|tool| tool.definition.clone()).collect()
     }
 
-    pub(super) fn definition(&self, name: &str) -> Option<&model::Tool> {
-        self.by_name.get(name).map(|tool| &tool.definition)
-    }
-
-    /// A tool to run.
-    pub(super) fn get(&self, name: &str) -> Option<Runner> {
-        self.by_name.get(name).map(|tool| Runner(Arc::clone(tool)))
+    pub(super) fn get(&self, name: &str) -> Option<Arc<Tool>> {
+        self.by_name.get(name).cloned()
     }
 }
 
@@ -300,45 +347,5 @@ impl Default for Tools {
 impl fmt::Debug for Tools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.names()).finish()
-    }
-}
-
-impl Tool {
-    /// The role that is required to call it.
-    fn needs(&self) -> AccessRole {
-        match self.effect {
-            Effect::Reads => AccessRole::ReadOnly,
-            Effect::Adds | Effect::AddsOnce => AccessRole::Developer,
-        }
-    }
-}
-
-/// A tool to call.
-pub(super) struct Runner(Arc<Tool>);
-
-impl Runner {
-    pub(super) fn is_long(&self) -> bool {
-        self.0.is_long
-    }
-
-    pub(super) fn check(&self, role: AccessRole) -> Result<(), Fault> {
-        let needed = self.0.needs();
-        if role < needed {
-            let message = format!("the role {role} may not call this tool: it requires {needed}");
-            return Err(Fault::new("FORBIDDEN", message));
-        }
-        Ok(())
-    }
-
-    /// Runs it; returns the answer and its cuts.
-    pub(super) fn run(
-        &self,
-        call: &Call<'_>,
-        arguments: Map<String, Value>,
-    ) -> Result<(Value, bound::Cuts), Fault> {
-        let from_char = given::from_char(&arguments);
-        let mut data = (self.0.run)(call, arguments)?;
-        let cuts = bound::shorten(&mut data, from_char);
-        Ok((data, cuts))
     }
 }

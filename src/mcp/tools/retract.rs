@@ -5,33 +5,24 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::super::answer::Fault;
+use super::Call;
 use super::given::{Put, Time};
-use super::{Call, Effect, Tool};
 use crate::error::ErrorKind;
 use crate::record::{Key, now};
 
-pub(super) fn tools() -> Vec<Tool> {
-    vec![Tool::new(
-        "retract",
-        "Retract a turn, tool call or proposal",
-        "Retracts a turn, a tool call or a proposal that was recorded by mistake. Lists no longer show it. The log keeps its history.",
-        Effect::Adds,
-        retract,
-    )]
-}
-
-/// The record to retract.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct Retract {
-    /// Its type.
-    kind: Retractable,
-    /// The id of a turn, or the request_id of a tool call or proposal: a UUID.
-    id: Uuid,
-    /// The call_id of a tool call.
-    call_id: Option<String>,
-    /// The time from which it is retracted. Default: now.
-    at: Option<Time>,
+tools! {
+    /// Retracts a turn, a tool call or a proposal that was recorded by mistake. Lists no longer
+    /// show it. The log keeps its history.
+    retract("Retract a turn, tool call or proposal", Adds) => retract(Retract {
+        /// Its type.
+        kind: Retractable,
+        /// The id of a turn, or the request_id of a tool call or proposal: a UUID.
+        id: Uuid,
+        /// The call_id of a tool call.
+        call_id: Option<String>,
+        /// The time from which it is retracted. Default: now.
+        at: Option<Time>,
+    })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
@@ -52,12 +43,9 @@ fn retract(call: &Call<'_>, given: Retract) -> Result<Put, Fault> {
             call_id,
         },
         (Retractable::ToolCall, None) => {
-            return Err(Fault::invalid("call_id: required for a tool call").with_field("call_id"));
+            return Err(Fault::of_field("call_id", "required for a tool call"));
         }
-        (_, Some(_)) => {
-            let message = "call_id: only for tool calls";
-            return Err(Fault::invalid(message).with_field("call_id"));
-        }
+        (_, Some(_)) => return Err(Fault::of_field("call_id", "only for tool calls")),
     };
     let field = match kind {
         Retractable::ToolCall => "call_id",

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::super::answer::Fault;
 use super::super::bound::PAGE_BYTES_MAX;
-use super::given::{Limit, Time, length, limit};
-use super::{Call, Effect, Tool};
+use super::Call;
+use super::given::{Limit, Listed, Time, length, limit, position};
 use crate::collections::{
     ConversationQuery, Found, Order, SearchCursor, SearchMatch, SearchProgress, SearchQuery,
 };
-use crate::record::{Client, ConversationStatus, Kind};
+use crate::record::{Client, Conversation, ConversationStats, ConversationStatus, Kind};
 use crate::wire::conversation::Whole;
 use crate::wire::fields::{KindName, SearchAfter};
 
@@ -22,58 +22,52 @@ const MATCHES_MAX: usize = 3;
 /// Matches per search, since several may be of one conversation.
 const AT_ONCE: usize = 100;
 
-pub(super) fn tools() -> Vec<Tool> {
-    vec![
-        Tool::new(
-            "log_search",
-            "Search the log",
-            "Finds a text in all records, newest first: turns, tool calls with their arguments and outcomes, proposals, messages, events, tasks, thoughts. Case-insensitive; no wildcards. Call it to find earlier work.",
-            Effect::Reads,
-            search,
-        )
-        .reading(&Kind::ALL)
-        .long(),
-        Tool::new(
-            "conversation_search",
-            "Find conversations",
-            "Finds conversations, newest first, by a text in their messages, or by project, workspace, client or status. Read one with conversation_get.",
-            Effect::Reads,
-            conversations,
-        )
-        .reading(&[Kind::Conversations, Kind::Messages])
-        .long(),
-    ]
+tools! {
+    /// Finds a text in all records, newest first: turns, tool calls with their arguments and
+    /// outcomes, proposals, messages, events, tasks, thoughts. Case-insensitive; no wildcards. Call
+    /// it to find earlier work.
+    log_search("Search the log", ReadsMuch, Kind::ALL) => search(Search {
+        /// The text to find.
+        #[schema(min_length = 1, max_length = 1024)]
+        text: String,
+        /// Only records of this kind.
+        kind: Option<KindName>,
+        /// Only records of this time or later.
+        since: Option<Time>,
+        /// Only records before this time.
+        until: Option<Time>,
+        /// Maximum number of results. Default: 100.
+        limit: Option<Limit>,
+        /// The next_cursor of the previous page.
+        cursor: Option<SearchAfter>,
+    })
+
+    /// Finds conversations, newest first, by a text in their messages, or by project, workspace,
+    /// client or status. Read one with conversation_get.
+    conversation_search("Find conversations", ReadsMuch, [Kind::Conversations, Kind::Messages]) => conversations(Wanted {
+        /// A text in one of the messages. Default: any.
+        #[schema(min_length = 1, max_length = 1024)]
+        text: Option<String>,
+        /// Only conversations of this workspace.
+        workspace: Option<String>,
+        /// Only conversations of this project.
+        project: Option<String>,
+        /// Only this client, such as cli or vscode.
+        client: Option<Client>,
+        /// Only conversations with this status.
+        status: Option<ConversationStatus>,
+        /// With text: a message of this time or later. Else: created then or later.
+        since: Option<Time>,
+        /// Before this time; see since.
+        until: Option<Time>,
+        /// Maximum number of results. Default: 100.
+        limit: Option<Limit>,
+        /// The next_cursor of the previous page. Pages may repeat conversations.
+        cursor: Option<String>,
+    })
 }
 
-/// The search.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct Search {
-    /// The text to find.
-    #[schema(min_length = 1, max_length = 1024)]
-    text: String,
-    /// Only records of this kind.
-    kind: Option<KindName>,
-    /// Only records of this time or later.
-    since: Option<Time>,
-    /// Only records before this time.
-    until: Option<Time>,
-    /// Maximum number of results. Default: 100.
-    limit: Option<Limit>,
-    /// The next_cursor of the previous page.
-    cursor: Option<SearchAfter>,
-}
-
-/// Matching lines of the log, latest first.
-#[derive(Debug, Serialize)]
-struct Matches {
-    matches: Vec<SearchMatch>,
-    /// The cursor of the next page. Missing on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-}
-
-fn search(call: &Call<'_>, given: Search) -> Result<Matches, Fault> {
+fn search(call: &Call<'_>, given: Search) -> Result<Listed<SearchMatch>, Fault> {
     let mut query = SearchQuery {
         text: given.text,
         kind: given.kind.map(|kind| kind.0),
@@ -89,10 +83,7 @@ fn search(call: &Call<'_>, given: Search) -> Result<Matches, Fault> {
         query.limit = fitting;
         found = looked(call, &query)?;
     }
-    Ok(Matches {
-        matches: found.matches,
-        next_cursor: found.next.map(|next| next.to_string()),
-    })
+    Ok(Listed::new("matches", found.matches, found.next))
 }
 
 /// The number of first items that fit an answer, at least one.
@@ -106,13 +97,7 @@ fn fitting<T: Serialize>(items: &[T]) -> usize {
 }
 
 fn looked(call: &Call<'_>, query: &SearchQuery) -> Result<Found, Fault> {
-    let mut go_on = |progress: SearchProgress| {
-        let SearchProgress {
-            bytes_read,
-            bytes_all,
-        } = progress;
-        call.go_on(bytes_read, Some(bytes_all))
-    };
+    let mut go_on = |it: SearchProgress| call.go_on(it.bytes_read, Some(it.bytes_all));
     let found = call.store.search_with(query, &mut go_on)?;
     if !found.is_whole {
         return Err(Fault::cancelled());
@@ -120,62 +105,24 @@ fn looked(call: &Call<'_>, query: &SearchQuery) -> Result<Found, Fault> {
     Ok(found)
 }
 
-/// The conversations to find.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct Wanted {
-    /// A text in one of the messages. Default: any.
-    #[schema(min_length = 1, max_length = 1024)]
-    text: Option<String>,
-    /// Only conversations of this workspace.
-    workspace: Option<String>,
-    /// Only conversations of this project.
-    project: Option<String>,
-    /// Only this client, such as cli or vscode.
-    client: Option<Client>,
-    /// Only conversations with this status.
-    status: Option<ConversationStatus>,
-    /// With text: a message of this time or later. Else: created then or later.
-    since: Option<Time>,
-    /// Before this time; see since.
-    until: Option<Time>,
-    /// Maximum number of results. Default: 100.
-    limit: Option<Limit>,
-    /// The next_cursor of the previous page. Pages may repeat conversations.
-    cursor: Option<String>,
-}
-
 /// A matching conversation.
 #[derive(Debug, Serialize)]
 struct One {
     conversation: Whole,
     /// The latest matching messages, up to three.
-    matches: Vec<InMessage>,
+    matches: Vec<Value>,
 }
 
-/// A matching message.
-#[derive(Debug, Serialize)]
-struct InMessage {
-    /// Its id.
-    message_id: String,
-    /// Its time, in epoch milliseconds.
-    at: i64,
-    /// The field with the match.
-    field: String,
-    /// An excerpt around the match.
-    snippet: String,
+impl One {
+    fn of(conversation: (Conversation, ConversationStats)) -> One {
+        One {
+            conversation: Whole::of(conversation),
+            matches: Vec::new(),
+        }
+    }
 }
 
-/// Conversations, latest first.
-#[derive(Debug, Serialize)]
-struct Conversations {
-    conversations: Vec<One>,
-    /// The cursor of the next page. Missing on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-}
-
-fn conversations(call: &Call<'_>, given: Wanted) -> Result<Conversations, Fault> {
+fn conversations(call: &Call<'_>, given: Wanted) -> Result<Listed<One>, Fault> {
     let query = ConversationQuery {
         workspace: given.workspace,
         project: given.project,
@@ -187,32 +134,21 @@ fn conversations(call: &Call<'_>, given: Wanted) -> Result<Conversations, Fault>
         limit: limit(given.limit),
         ..ConversationQuery::default()
     };
-    let no_cursor = || {
-        Fault::invalid("cursor: must be the next_cursor of an answer, unchanged")
-            .with_field("cursor")
-    };
+    let cursor = given.cursor.as_deref();
     if let Some(text) = given.text {
-        let after = given.cursor.as_deref().map(str::parse).transpose();
-        return with_text(call, text, &query, after.map_err(|_| no_cursor())?);
+        return with_text(call, text, &query, position(cursor)?);
     }
-    let offset = given.cursor.as_deref().map_or(Ok(0), str::parse);
-    let offset = offset.map_err(|_| no_cursor())?;
+    let offset = position(cursor)?.unwrap_or(0);
     listed(call, &ConversationQuery { offset, ..query })
 }
 
-fn listed(call: &Call<'_>, query: &ConversationQuery) -> Result<Conversations, Fault> {
+fn listed(call: &Call<'_>, query: &ConversationQuery) -> Result<Listed<One>, Fault> {
     let list = call.store.conversations(query)?;
-    let without_text = |found| One {
-        conversation: Whole::of(found),
-        matches: Vec::new(),
-    };
-    let mut conversations: Vec<One> = list.items.into_iter().map(without_text).collect();
+    let mut conversations: Vec<One> = list.items.into_iter().map(One::of).collect();
     conversations.truncate(fitting(&conversations));
     let next = query.offset.saturating_add(conversations.len());
-    Ok(Conversations {
-        next_cursor: (next < list.total && !conversations.is_empty()).then(|| next.to_string()),
-        conversations,
-    })
+    let next = Some(next).filter(|next| *next < list.total && !conversations.is_empty());
+    Ok(Listed::new("conversations", conversations, next))
 }
 
 fn with_text(
@@ -220,7 +156,7 @@ fn with_text(
     text: String,
     query: &ConversationQuery,
     after: Option<SearchCursor>,
-) -> Result<Conversations, Fault> {
+) -> Result<Listed<One>, Fault> {
     let mut search = SearchQuery {
         text,
         kind: Some(Kind::Messages),
@@ -248,10 +184,7 @@ fn with_text(
             break;
         }
         if is_full || next.is_none() {
-            return Ok(Conversations {
-                conversations: finds.found,
-                next_cursor: next.map(|next| next.to_string()),
-            });
+            return Ok(Listed::new("conversations", finds.found, next));
         }
         search.after = next;
     }
@@ -287,10 +220,7 @@ impl Finds {
                 return Ok(false);
             }
             let place = wanted.map(|conversation| {
-                let one = One {
-                    conversation: Whole::of(conversation),
-                    matches: Vec::new(),
-                };
+                let one = One::of(conversation);
                 self.bytes += length(&one);
                 self.found.push(one);
                 self.found.len() - 1
@@ -300,12 +230,12 @@ impl Finds {
         };
         let matches = place.map(|place| &mut self.found[place].matches);
         if let Some(matches) = matches.filter(|matches| matches.len() < MATCHES_MAX) {
-            let found = InMessage {
-                message_id: found.key,
-                at: found.at,
-                field: found.field,
-                snippet: found.snippet,
-            };
+            let found = json!({
+                "message_id": found.key,
+                "at": found.at,
+                "field": found.field,
+                "snippet": found.snippet,
+            });
             self.bytes += length(&found);
             matches.push(found);
         }

@@ -1,43 +1,27 @@
 //! Token usage of models.
 
-use serde::Deserialize;
-use utoipa::ToSchema;
-
 use super::super::answer::Fault;
+use super::Call;
 use super::given::Limit;
-use super::{Call, Effect, Tool};
 use crate::analytics::{AnalyticsQuery, Bucket, Dimension, UsageReport};
 use crate::record::Day;
 
-pub(super) fn tools() -> Vec<Tool> {
-    vec![
-        Tool::new(
-            "usage_report",
-            "Report token usage",
-            "Reports requests and tokens by model, config, mode or task type, over UTC days.",
-            Effect::Reads,
-            report,
-        )
-        .long(),
-    ]
-}
-
-/// The days and groups of the report.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct Report {
-    /// Only this UTC day and later, as 2026-07-28. Default: all.
-    #[schema(value_type = Option<String>, format = Date)]
-    since: Option<Day>,
-    /// Only days before this one.
-    #[schema(value_type = Option<String>, format = Date)]
-    until: Option<Day>,
-    /// Columns to group by. Default: model.
-    group: Option<Vec<Dimension>>,
-    /// The period of each row. Default: all days together.
-    bucket: Option<Bucket>,
-    /// Maximum number of rows; the totals count all. Default: 100.
-    limit: Option<Limit>,
+tools! {
+    /// Reports requests and tokens by model, config, mode or task type, over UTC days.
+    usage_report("Report token usage", ReadsMuch) => report(Report {
+        /// Only this UTC day and later, as 2026-07-28. Default: all.
+        #[schema(value_type = Option<String>, format = Date)]
+        since: Option<Day>,
+        /// Only days before this one.
+        #[schema(value_type = Option<String>, format = Date)]
+        until: Option<Day>,
+        /// Columns to group by. Default: model.
+        group: Option<Vec<Dimension>>,
+        /// The period of each row. Default: all days together.
+        bucket: Option<Bucket>,
+        /// Maximum number of rows; the totals count all. Default: 100.
+        limit: Option<Limit>,
+    })
 }
 
 fn report(call: &Call<'_>, given: Report) -> Result<UsageReport, Fault> {
