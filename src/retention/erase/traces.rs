@@ -49,7 +49,7 @@ const SPLIT_MAX: usize = 8;
 pub(super) struct Traces {
     users: Vec<String>,
     /// Fingerprints of other keys under which user ids are hashed.
-    other_keys: BTreeSet<String>,
+    pub(super) other_keys: BTreeSet<String>,
     /// The requested conversation.
     given: Option<Uuid>,
     conversations: HashSet<Uuid>,
@@ -95,6 +95,20 @@ pub(super) struct Judged {
     pub key: Option<u64>,
 }
 
+impl Judged {
+    pub(super) fn leads(self) -> bool {
+        self.trace == Trace::Leads
+    }
+
+    pub(super) fn follows(self) -> bool {
+        self.trace == Trace::Follows && self.key.is_some()
+    }
+
+    pub(super) fn is_damaged(self) -> bool {
+        self.trace == Trace::Follows && self.key.is_none()
+    }
+}
+
 impl Traces {
     pub(super) fn of(what: &Erasure, store: &Store) -> Result<Traces> {
         let mut traces = Traces::default();
@@ -108,11 +122,6 @@ impl Traces {
             Erasure::User(id) => traces.users = store.inner().policies().user_ids(id)?,
         }
         Ok(traces)
-    }
-
-    /// Fingerprints of keys, other than the requested one, under which user ids are hashed.
-    pub(super) fn other_keys(&self) -> Vec<String> {
-        self.other_keys.iter().cloned().collect()
     }
 
     /// The erased conversations. The count is the maximum, so that any number of messages is
