@@ -68,7 +68,7 @@ type Events = Paged<Event>;
 )]
 async fn list(State(app): State<Shared>, Query(query): Query<EventQuery>) -> Result<Made, Problem> {
     app.page(move |app, bytes_max| {
-        let page = app.store.events_within(&query, bytes_max)?;
+        let page = app.store.as_of(None).list(&query, bytes_max)?;
         let is_cut = IsCut::of(&page, query.limit);
         Ok((Made::ok(&Events::from(page))?, is_cut))
     })

@@ -83,7 +83,7 @@ type Tasks = Paged<InboxTask>;
 )]
 async fn list(State(app): State<Shared>, Query(query): Query<TaskQuery>) -> Result<Made, Problem> {
     app.page(move |app, bytes_max| {
-        let page = app.store.inbox().list_within(&query, bytes_max)?;
+        let page = app.store.as_of(None).list(&query, bytes_max)?;
         let is_cut = IsCut::of(&page, query.limit);
         Ok((Made::ok(&Tasks::from(page))?, is_cut))
     })

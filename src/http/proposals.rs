@@ -98,7 +98,7 @@ async fn list(
     ListAsOf { query, as_of }: ListAsOf<ProposalQuery>,
 ) -> Result<Made, Problem> {
     app.page(move |app, bytes_max| {
-        let page = app.store.as_of(as_of).proposals_within(&query, bytes_max)?;
+        let page = app.store.as_of(as_of).list(&query, bytes_max)?;
         let is_cut = IsCut::of(&page, query.limit);
         Ok((Made::ok(&Proposals::from(page))?, is_cut))
     })

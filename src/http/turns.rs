@@ -69,7 +69,7 @@ async fn list(
     ListAsOf { query, as_of }: ListAsOf<TurnQuery>,
 ) -> Result<Made, Problem> {
     app.page(move |app, bytes_max| {
-        let page = app.store.as_of(as_of).turns_within(&query, bytes_max)?;
+        let page = app.store.as_of(as_of).list(&query, bytes_max)?;
         let is_cut = IsCut::of(&page, query.limit);
         Ok((Made::ok(&Turns::from(page))?, is_cut))
     })

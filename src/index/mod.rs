@@ -15,7 +15,7 @@ mod slots;
 mod table;
 mod walk;
 
-pub(crate) use conversation_totals::{ConversationTotals, status_state};
+pub(crate) use conversation_totals::{ConversationSums, ConversationTotals, status_state};
 pub(crate) use entry::{CALL_ID, Entry, Hasher, KeyHash, Loc, REQUEST_ID, Sums};
 pub(crate) use rows::{Position, Row, RowId};
 pub(crate) use table::{Extent, Select, Table};
