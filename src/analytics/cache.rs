@@ -10,7 +10,9 @@ use std::thread;
 use super::cells::{Cell, Groups, Mask};
 use super::query::Scope;
 use super::turns::Turns;
-use crate::collections::{Adds, DaySum, Message, days_of_messages, read_messages, sum_day};
+use crate::collections::{
+    Adds, DayFound, DaySum, Message, days_of_messages, read_messages, sum_day,
+};
 use crate::error::Result;
 use crate::index::RowId;
 use crate::record::{Day, Kind};
@@ -19,31 +21,34 @@ use crate::store::{Reads, SegmentWatermark, Snapshot, Store, Watermark};
 /// Maximum number of threads that sum days.
 const THREADS_MAX: usize = 8;
 
+/// The segments of a day's messages and of its rollups.
+type Segments = [Vec<SegmentWatermark>; 2];
+
+/// The sums of the messages of a day.
 #[derive(Debug)]
 pub(super) struct CachedDay {
-    /// The segments of its messages and rollups when they were read.
-    messages: Vec<SegmentWatermark>,
-    rollups: Vec<SegmentWatermark>,
+    /// The segments when they were read.
+    segments: Segments,
     /// The sequence number up to which messages are included.
     through_seq: u64,
-    pub sum: Sum,
+    pub sum: DaySum,
+    /// Messages with an error, sorted by time and sequence number.
+    pub failed: Vec<(i64, u64)>,
     /// The sums by requested dimensions, computed on demand.
     cells: HashMap<Mask, Vec<Cell>>,
     /// Its conversations, computed on demand.
     talks: Option<Vec<u32>>,
 }
 
-/// The sums of the messages of a day.
-#[derive(Debug)]
-pub(super) struct Sum {
-    pub day: DaySum,
-    /// Messages with an error, sorted by time and sequence number.
-    pub failed: Vec<(i64, u64)>,
-}
-
-impl Adds for Sum {
+impl Adds for CachedDay {
     fn add(&mut self, message: Message) {
-        self.day.count(&message);
+        if message.seq <= self.through_seq {
+            return;
+        }
+        self.through_seq = message.seq;
+        self.cells.clear();
+        self.talks = None;
+        self.sum.count(&message);
         if message.counted.is_error {
             // Usually appended at the end.
             let failed = (message.at, message.seq);
@@ -56,57 +61,37 @@ impl Adds for Sum {
 impl CachedDay {
     /// Computes the sums of a day.
     fn read(store: &Store, day: Day) -> Result<CachedDay> {
-        let marks = |view: &Snapshot<'_>| {
-            (
-                marks(view, day, Kind::Messages),
-                marks(view, day, Kind::Rollups),
-            )
-        };
-        let (found, mut sum, (messages, rollups)) = sum_day(
-            store,
-            day,
-            |found| Sum {
-                day: DaySum::new(&found.rollups),
-                failed: Vec::new(),
-            },
-            marks,
-        )?;
-        sum.day.forget_rolled();
-        Ok(CachedDay {
-            messages,
-            rollups,
-            through_seq: found.last_seq,
-            sum,
+        let begin = |found: &DayFound, segments| CachedDay {
+            segments,
+            through_seq: 0,
+            sum: DaySum::new(&found.rollups),
+            failed: Vec::new(),
             cells: HashMap::new(),
             talks: None,
-        })
+        };
+        let (found, mut kept) = sum_day(store, day, |view| segments(view, day), begin)?;
+        kept.through_seq = found.last_seq;
+        kept.sum.forget_rolled();
+        Ok(kept)
     }
 
     /// Whether everything that was counted is still unchanged and new messages can be added. They
     /// cannot be added to a day with rollups, which may already include them.
-    fn stands(&self, messages: &[SegmentWatermark], rollups: &[SegmentWatermark]) -> bool {
+    fn stands(&self, [messages, rollups]: &Segments) -> bool {
+        let [known_messages, known_rollups] = &self.segments;
         let is_kept =
             |mark: &SegmentWatermark| messages.iter().any(|later| mark.is_extended_by(later));
-        let are_kept = if self.sum.day.is_rolled() {
-            self.messages == messages
+        let are_kept = if self.sum.is_rolled() {
+            known_messages == messages
         } else {
-            self.messages.iter().all(is_kept)
+            known_messages.iter().all(is_kept)
         };
-        self.rollups == rollups && are_kept
-    }
-
-    fn add(&mut self, message: Message) {
-        if message.seq > self.through_seq {
-            self.through_seq = message.seq;
-            self.cells.clear();
-            self.talks = None;
-            self.sum.add(message);
-        }
+        known_rollups == rollups && are_kept
     }
 }
 
-fn marks(view: &Snapshot<'_>, day: Day, kind: Kind) -> Vec<SegmentWatermark> {
-    view.segment_watermarks(day, kind)
+fn segments(view: &Snapshot<'_>, day: Day) -> Segments {
+    [Kind::Messages, Kind::Rollups].map(|kind| view.segment_watermarks(day, kind))
 }
 
 /// The cache of the whole log.
@@ -125,8 +110,8 @@ pub(super) struct Cache {
 /// The changes since the last update.
 struct Update {
     now: Watermark,
-    /// Unchanged days, with the current segments of their messages.
-    grown: Vec<(Day, Vec<SegmentWatermark>)>,
+    /// Unchanged days, with their current segments.
+    grown: Vec<(Day, Segments)>,
     /// Days to sum again.
     unread: Vec<Day>,
     /// Sequence numbers of messages to add to unchanged days.
@@ -140,9 +125,9 @@ impl Cache {
             return Ok(());
         };
         let mut before = std::mem::take(&mut self.days);
-        for (day, messages) in news.grown {
+        for (day, segments) in news.grown {
             if let Some(kept) = before.remove(&day) {
-                self.days.insert(day, CachedDay { messages, ..kept });
+                self.days.insert(day, CachedDay { segments, ..kept });
             }
         }
         read_messages(store.inner(), &news.messages, |message| {
@@ -154,7 +139,7 @@ impl Cache {
         for (day, mut kept) in read_all(store, &news.unread)? {
             // So that the first reports are as fast as later ones.
             for mask in Mask::USUAL {
-                let cells = mask.cells(&kept.sum.day, &mut self.groups);
+                let cells = mask.cells(&kept.sum, &mut self.groups);
                 kept.cells.insert(mask, cells);
             }
             self.days.insert(day, kept);
@@ -175,11 +160,10 @@ impl Cache {
             .filter(|watermark| watermark.is_extended_by(now));
         let (mut grown, mut unread) = (Vec::new(), Vec::new());
         for day in days_of_messages(view) {
-            let messages = marks(view, day, Kind::Messages);
-            let rollups = marks(view, day, Kind::Rollups);
+            let segments = segments(view, day);
             let kept = self.days.get(&day).filter(|_| since.is_some());
-            if kept.is_some_and(|kept| kept.stands(&messages, &rollups)) {
-                grown.push((day, messages));
+            if kept.is_some_and(|kept| kept.stands(&segments)) {
+                grown.push((day, segments));
             } else {
                 unread.push(day);
             }
@@ -218,7 +202,7 @@ impl Cache {
     ) -> (impl Iterator<Item = (Day, &[Cell])>, &Groups) {
         let mut groups = std::mem::take(&mut self.groups);
         for CachedDay { sum, cells, .. } in self.days_mut(scope) {
-            let of_day = || mask.cells(&sum.day, &mut groups);
+            let of_day = || mask.cells(sum, &mut groups);
             cells.entry(mask).or_insert_with(of_day);
         }
         self.groups = groups;
@@ -236,7 +220,7 @@ impl Cache {
         let mut talks = std::mem::take(&mut self.talks);
         for kept in self.days_mut(scope) {
             if kept.talks.is_none() {
-                let of_day = kept.sum.day.conversations().into_iter().map(|id| {
+                let of_day = kept.sum.conversations().into_iter().map(|id| {
                     let next = talks.len() as u32;
                     *talks.entry(id).or_insert(next)
                 });
@@ -247,13 +231,13 @@ impl Cache {
         let mut seen = vec![false; self.talks.len()];
         let mut count = |days: &[(Day, &CachedDay)]| {
             if let [(_, one)] = days {
-                return Ok(one.sum.day.active_conversations());
+                return Ok(one.sum.active_conversations());
             }
             seen.fill(false);
             let mut count = 0;
             for (day, kept) in days {
                 let talks = kept.talks.as_deref().unwrap_or_default();
-                if talks.len() as u64 != kept.sum.day.active_conversations() {
+                if talks.len() as u64 != kept.sum.active_conversations() {
                     return Err(*day);
                 }
                 for talk in talks {

@@ -16,13 +16,10 @@ pub(super) struct Groups {
 impl Groups {
     fn number(&mut self, group: [Option<&str>; 4]) -> u32 {
         let group = group.map(|name| name.map(str::to_owned));
-        if let Some(number) = self.numbers.get(&group) {
-            return *number;
-        }
-        let number = self.names.len() as u32;
-        self.names.push(group.clone());
-        self.numbers.insert(group, number);
-        number
+        *self.numbers.entry(group).or_insert_with_key(|group| {
+            self.names.push(group.clone());
+            self.names.len() as u32 - 1
+        })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -63,10 +60,8 @@ impl Mask {
     pub(super) fn cells(self, day: &DaySum, groups: &mut Groups) -> Vec<Cell> {
         let mut cells: BTreeMap<[Option<&str>; 4], Tally> = BTreeMap::new();
         for (group, tally) in day.tallies() {
-            let mut names = [None; 4];
-            for ((name, of), is_told) in names.iter_mut().zip(group).zip(self.0) {
-                *name = of.as_deref().filter(|_| is_told);
-            }
+            let name = |nth: usize| group[nth].as_deref().filter(|_| self.0[nth]);
+            let names = std::array::from_fn(name);
             cells.entry(names).or_default().merge(tally);
         }
         let cell = |(names, tally): (_, Tally)| Cell {

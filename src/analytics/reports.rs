@@ -12,7 +12,7 @@ use super::cache::Cache;
 use super::query::{AnalyticsQuery, Bucket, Defaults, Dimension, Scope};
 use super::rows::Row;
 use super::{Analytics, rows};
-use crate::collections::with_seqs;
+use crate::collections::{clipped, with_seqs};
 use crate::error::{Error, Result};
 use crate::record::{ConversationMessage, Day};
 
@@ -162,21 +162,19 @@ impl Analytics {
     /// Messages with errors, read from the log by their sequence numbers.
     fn samples(&self, seqs: &[u64]) -> Result<Vec<ErrorSample>> {
         let mut samples = Vec::new();
-        with_seqs(
-            self.store.inner(),
-            seqs,
-            |_, _, message: Box<ConversationMessage>| {
-                let message = *message;
-                samples.extend(message.error.map(|error| ErrorSample {
-                    id: message.id,
-                    conversation_id: message.conversation_id,
-                    timestamp: message.timestamp,
-                    model_used: message.model_used,
-                    error_type: message.error_type,
-                    error: shortened(&error),
-                }));
-            },
-        )?;
+        let inner = self.store.inner();
+        with_seqs(inner, seqs, |_, message: Box<ConversationMessage>| {
+            let message = *message;
+            samples.extend(message.error.map(|error| ErrorSample {
+                id: message.id,
+                conversation_id: message.conversation_id,
+                timestamp: message.timestamp,
+                model_used: message.model_used,
+                error_type: message.error_type,
+                error: clipped(error, SAMPLE_BYTES_MAX),
+            }));
+            Ok(())
+        })?;
         Ok(samples)
     }
 
@@ -263,15 +261,6 @@ impl Analytics {
     }
 }
 
-fn shortened(error: &str) -> String {
-    let mut ends = (0..=SAMPLE_BYTES_MAX).rev();
-    let start = ends.find_map(|end| error.get(..end));
-    match start.filter(|_| error.len() > SAMPLE_BYTES_MAX) {
-        Some(start) => format!("{start}…"),
-        None => error.to_owned(),
-    }
-}
-
 fn has_requests(row: &Row<'_>) -> bool {
     row.requests > 0
 }
@@ -311,11 +300,9 @@ fn error_rows(kept: &mut Cache, scope: &Scope) -> Vec<ErrorRow> {
             },
         }));
     }
-    let order = |row: &ErrorRow| (row.of.bucket, Reverse(row.sums.errors));
-    found.sort_by(|a, b| {
-        let names = |row: &ErrorRow| (row.of.clone(), row.sums.error_type.clone());
-        let by_names = || names(a).cmp(&names(b));
-        order(a).cmp(&order(b)).then_with(by_names)
+    found.sort_by_cached_key(|ErrorRow { of, sums }| {
+        let names = (of.clone(), sums.error_type.clone());
+        (of.bucket, Reverse(sums.errors), names)
     });
     found
 }
@@ -324,7 +311,7 @@ impl Cache {
     /// The sequence numbers of the latest messages with an error, latest first.
     fn latest_failed(&self, scope: &Scope) -> Vec<u64> {
         let days = self.days(scope).rev();
-        let failed = days.flat_map(|(_, kept)| kept.sum.failed.iter().rev());
+        let failed = days.flat_map(|(_, kept)| kept.failed.iter().rev());
         failed.map(|(_, seq)| *seq).take(SAMPLES_MAX).collect()
     }
 }

@@ -164,10 +164,8 @@ pub(super) fn latency(cells: &[&Cell], sketch: &mut DenseSketch) -> LatencySums 
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn context(cells: &[&Cell], _: &mut DenseSketch) -> ContextSums {
     let count = total(cells, |cell| cell.answers.context_utilization_count);
-    let parts = cells
-        .iter()
-        .map(|cell| cell.answers.context_utilization_sum);
-    let sum = parts.fold(0.0, |sum, part| sum + part);
+    let add = |sum: f64, cell: &&Cell| sum + cell.answers.context_utilization_sum;
+    let sum = cells.iter().fold(0.0, add);
     ContextSums {
         count,
         avg: (count > 0).then(|| sum / count as f64),
@@ -175,18 +173,15 @@ pub(super) fn context(cells: &[&Cell], _: &mut DenseSketch) -> ContextSums {
 }
 
 pub(super) fn models(cells: &[&Cell], sketch: &mut DenseSketch) -> ModelSums {
-    let LatencySums {
-        requests,
-        latency_ms,
-    } = latency(cells, sketch);
+    let latency = latency(cells, sketch);
     ModelSums {
-        requests,
-        latency_ms,
+        requests: latency.requests,
+        latency_ms: latency.latency_ms,
         tokens_in: total(cells, |cell| cell.answers.tokens_in),
         tokens_out: total(cells, |cell| cell.answers.tokens_out),
         context_utilization_avg: context(cells, sketch).avg,
         errors: total(cells, |cell| cell.all.errors),
-        error_rate: part(failed(cells), requests),
+        error_rate: part(failed(cells), latency.requests),
     }
 }
 

@@ -44,7 +44,10 @@ impl Turns {
         if since.is_none() {
             self.days.clear();
         }
-        with_seqs(inner, &seqs, |_, _, event| self.add(&event))?;
+        with_seqs(inner, &seqs, |_, event| {
+            self.add(&event);
+            Ok(())
+        })?;
         self.watermark = Some(now);
         Ok(())
     }

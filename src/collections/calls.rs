@@ -3,17 +3,18 @@
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
-use super::as_of::assertion;
-use super::page::{Cursor, Page, Walk, page};
+use super::as_of::{Lists, assertion};
+use super::page::{Cursor, Page, Walk};
 use super::query::query;
 use super::{
-    Ack, collision, get_row, lower, not_found, outcome, put_version, read_as, says, time, unchanged,
+    Ack, asserted, collision, conflict, lower, not_found, outcome, put_version, read_as, record_in,
+    record_of, says, time, unchanged,
 };
-use crate::error::{Error, ErrorKind, Result};
-use crate::index::{CALL_ID, Loc, REQUEST_ID, RowId, Select};
-use crate::line::{Decoded, Op, Value};
-use crate::record::{CallStatus, Kind, Record, ToolCall, ToolCallDone, ToolCallReq, same_json};
-use crate::store::{Inner, Reads, Redacted, RowLines, Snapshot, Store, Txn};
+use crate::error::{Error, Result};
+use crate::index::{CALL_ID, Hasher, Loc, REQUEST_ID, RowId, Select};
+use crate::line::{Op, Value};
+use crate::record::{CallStatus, Kind, ToolCall, ToolCallDone, ToolCallReq, same_json};
+use crate::store::{Reads, Redacted, RowLines, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::ToolCalls;
 
@@ -64,25 +65,6 @@ query! {
     }
 }
 
-impl CallQuery {
-    fn matches(&self, (req, done): &ToolCall) -> bool {
-        self.request_id.is_none_or(|id| req.request_id == id)
-            && self.call_id.as_ref().is_none_or(|id| req.call_id == *id)
-            && self.parent_id.is_none_or(|id| req.parent_id == id)
-            && self
-                .vendor
-                .as_ref()
-                .is_none_or(|vendor| req.vendor == *vendor)
-            && self
-                .tool_name
-                .as_ref()
-                .is_none_or(|name| req.tool_name == *name)
-            && self
-                .status
-                .is_none_or(|status| CallStatus::of(done.as_ref()) == status)
-    }
-}
-
 impl Store {
     /// The call with this key, with its outcome if it has one; `None` if the call does not exist or
     /// is retracted.
@@ -104,39 +86,26 @@ pub(super) fn put_request(
     req: &ToolCallReq,
     but_time: bool,
 ) -> Result<Ack> {
-    let mut text = [0; Hyphenated::LENGTH];
-    let key = [lower(req.request_id, &mut text), &*req.call_id];
-    put_version(
-        txn,
-        redacted,
-        key,
-        req.started_at.is_valid,
-        |known| match known {
-            Record::CallRequested(known) => {
-                check_key(known, req.request_id, &req.call_id)?;
-                let started_at = time(req.started_at, known.started_at, but_time);
-                let req = ToolCallReq {
-                    started_at,
-                    ..req.clone()
-                };
-                Ok(same_request(known, &req))
-            }
-            _ => Err(collision()),
-        },
-    )
+    let same = |known: &ToolCallReq| {
+        let (arguments, given) = (&known.arguments_json, &req.arguments_json);
+        let again = ToolCallReq {
+            started_at: time(req.started_at, known.started_at, but_time),
+            arguments_json: arguments.clone(),
+            ..req.clone()
+        };
+        same_json(arguments.as_deref(), given.as_deref()) && again == *known
+    };
+    put_version(txn, redacted, req.started_at.is_valid, same)
 }
 
 /// Adds an outcome, unless the call already has an equal one. With `but_time`, the times are not
 /// compared.
 pub(super) fn put_done(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) -> Result<Ack> {
-    let Record::CallDone(done) = redacted.record() else {
-        return Err(collision());
-    };
+    let done: &ToolCallDone = record_in(redacted.record())?;
     let is_latency_known = done.latency_ms != ToolCallDone::LATENCY_UNKNOWN;
     let mut text = [0; Hyphenated::LENGTH];
     let key = [lower(done.request_id, &mut text), &*done.call_id];
-    let found = txn.find(KIND, key);
-    let Some((id, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
+    let Some((id, row)) = asserted(txn, redacted.record()) else {
         return Err(not_found(
             "the call was never requested: record its request first",
         ));
@@ -145,8 +114,10 @@ pub(super) fn put_done(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: boo
     let first = outcome(txn, KIND, id)?;
     if let Some(first) = &first {
         let is_same = |known: &ToolCallDone| {
-            let done = ToolCallDone {
+            let (outcome, given) = (&known.outcome_json, &done.outcome_json);
+            let again = ToolCallDone {
                 ended_at: time(done.ended_at, known.ended_at, but_time),
+                outcome_json: outcome.clone(),
                 latency_ms: if is_latency_known && !but_time {
                     done.latency_ms
                 } else {
@@ -154,10 +125,9 @@ pub(super) fn put_done(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: boo
                 },
                 ..done.clone()
             };
-            same_outcome(known, &done)
+            same_json(outcome.as_deref(), given.as_deref()) && again == *known
         };
-        let same = |known: &Record| matches!(known, Record::CallDone(known) if is_same(known));
-        if says(txn, &first.record, same)? {
+        if says(txn, &first.record, is_same)? {
             return unchanged(txn, row.done, first.seq.unwrap_or(0));
         }
     }
@@ -166,17 +136,15 @@ pub(super) fn put_done(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: boo
             "the call was retracted: request it again before its outcome",
         ));
     }
-    match first.map(done_at).transpose()? {
-        Some(first) => return Err(second_outcome(&first, done)),
-        None if !is_latency_known => {
-            let started_at = request_at(txn.read(KIND, row.asserted)?)?.started_at.at;
-            redacted.assign(|record| {
-                if let Record::CallDone(done) = record {
-                    done.latency_ms = done.ended_at.at.saturating_sub(started_at).max(0);
-                }
-            });
-        }
-        None => {}
+    if let Some(first) = first {
+        return Err(second_outcome(record_in(&first.record)?, done));
+    }
+    if !is_latency_known {
+        let request: ToolCallReq = read_as(txn, row.asserted)?;
+        redacted.assign(|done: &mut ToolCallDone| {
+            let took = done.ended_at.at.saturating_sub(request.started_at.at);
+            done.latency_ms = took.max(0);
+        });
     }
     txn.push(redacted, Some(parent_id)).map(Ack::added)
 }
@@ -191,27 +159,20 @@ fn parent_of(txn: &Txn<'_>, loc: Loc, key: [&str; 2]) -> Result<Uuid> {
         let is_part = |(known, part): (&Value<'_>, &str)| {
             known.text(&mut [0; Value::BYTES]) == part.as_bytes()
         };
-        return if envelope.key.iter().zip(key).all(is_part) {
-            Ok(parent_id)
-        } else {
-            Err(collision())
-        };
+        let is_its = envelope.key.iter().zip(key).all(is_part);
+        return is_its.then_some(parent_id).ok_or_else(collision);
     }
-    let req = request_at(txn.read(KIND, loc)?)?;
-    if [&*req.request_id.to_string(), &*req.call_id] == key {
-        Ok(req.parent_id)
-    } else {
-        Err(collision())
-    }
+    let req: ToolCallReq = read_as(txn, loc)?;
+    let is_its = [&*req.request_id.to_string(), &*req.call_id] == key;
+    is_its.then_some(req.parent_id).ok_or_else(collision)
 }
 
 fn second_outcome(first: &ToolCallDone, second: &ToolCallDone) -> Error {
-    let message = format!(
+    conflict(format!(
         "the call has {} and now {}: an outcome is recorded once and the first stands; a tool that runs again needs a call_id of its own",
         in_words(first),
         in_words(second)
-    );
-    Error::new(ErrorKind::Conflict, message)
+    ))
 }
 
 fn in_words(done: &ToolCallDone) -> String {
@@ -229,127 +190,76 @@ fn in_words(done: &ToolCallDone) -> String {
     )
 }
 
-fn same_request(known: &ToolCallReq, req: &ToolCallReq) -> bool {
-    let same_arguments = same_json(
-        known.arguments_json.as_deref(),
-        req.arguments_json.as_deref(),
-    );
-    let rest = |req: &ToolCallReq| ToolCallReq {
-        arguments_json: None,
-        ..req.clone()
-    };
-    same_arguments && rest(known) == rest(req)
-}
+impl Lists for CallQuery {
+    type Item = ToolCall;
+    const KIND: Kind = KIND;
 
-fn same_outcome(known: &ToolCallDone, done: &ToolCallDone) -> bool {
-    let same_payload = same_json(known.outcome_json.as_deref(), done.outcome_json.as_deref());
-    let rest = |done: &ToolCallDone| ToolCallDone {
-        outcome_json: None,
-        ..done.clone()
-    };
-    same_payload && rest(known) == rest(done)
-}
-
-fn request_at(decoded: Decoded) -> Result<ToolCallReq> {
-    match decoded.record {
-        Record::CallRequested(req) => Ok(req),
-        _ => Err(collision()),
+    fn walk(&self, hasher: Hasher, is_now: bool) -> Walk {
+        let of = |field, value: &str| Select::Lookup(field, hasher.lookup(value));
+        let of_id = |field, id| of(field, lower(id, &mut [0; Hyphenated::LENGTH]));
+        let status = self.status.filter(|_| is_now);
+        let by_id = match (self.request_id, self.parent_id) {
+            (Some(id), _) => Some(of_id(REQUEST_ID, id)),
+            (_, Some(id)) => Some(of_id(0, id)),
+            _ => None,
+        };
+        let names = (&self.call_id, &self.tool_name, &self.vendor);
+        let select = match (by_id, status, names) {
+            (Some(select), ..) => select,
+            (_, Some(CallStatus::Requested), ..) => Select::State(Op::Requested),
+            (_, Some(CallStatus::Failed), ..) => Select::State(Op::Failed),
+            (_, _, (Some(id), ..)) => of(CALL_ID, id),
+            (_, _, (_, Some(name), _)) => of(2, name),
+            (_, _, (.., Some(vendor))) => of(1, vendor),
+            (_, Some(CallStatus::Completed), ..) => Select::State(Op::Completed),
+            _ => Select::All,
+        };
+        let walk = Walk::all(self.order, self.limit, self.after).of(select);
+        walk.within(self.since, self.until)
     }
-}
 
-fn done_at(decoded: Decoded) -> Result<ToolCallDone> {
-    match decoded.record {
-        Record::CallDone(done) => Ok(done),
-        _ => Err(collision()),
+    fn matches(&self, (req, done): &ToolCall) -> bool {
+        let is = |wanted: &Option<String>, value: &String| {
+            wanted.as_ref().is_none_or(|wanted| wanted == value)
+        };
+        let status = CallStatus::of(done.as_ref());
+        self.request_id.is_none_or(|id| req.request_id == id)
+            && is(&self.call_id, &req.call_id)
+            && self.parent_id.is_none_or(|id| req.parent_id == id)
+            && is(&self.vendor, &req.vendor)
+            && is(&self.tool_name, &req.tool_name)
+            && self.status.is_none_or(|wanted| wanted == status)
     }
-}
 
-fn check_key(known: &ToolCallReq, request_id: Uuid, call_id: &str) -> Result<()> {
-    let same = known.request_id == request_id && known.call_id == call_id;
-    if same { Ok(()) } else { Err(collision()) }
-}
+    #[inline]
+    fn read(view: &Snapshot<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ToolCall>> {
+        let Some(at) = as_of else {
+            let row = view.table(KIND).row(id).filter(|row| row.stands());
+            let Some(row) = row else {
+                return Ok(None);
+            };
+            let req = read_as(view, row.asserted)?;
+            let done = if row.done.is_some() {
+                Some(read_as(view, row.done)?)
+            } else {
+                None
+            };
+            return Ok(Some((req, done)));
+        };
+        let Some(request) = assertion(view, KIND, id, at)? else {
+            return Ok(None);
+        };
+        let done = outcome(view, KIND, id)?.map(record_of).transpose()?;
+        let had_ended = |done: &ToolCallDone| done.ended_at.at <= at;
+        Ok(Some((record_of(request)?, done.filter(had_ended))))
+    }
 
-pub(super) fn get(
-    inner: &Inner,
-    request_id: Uuid,
-    call_id: &str,
-    as_of: Option<i64>,
-) -> Result<Option<ToolCall>> {
-    let mut text = [0; Hyphenated::LENGTH];
-    let key = [lower(request_id, &mut text), call_id];
-    let quick = |lines: &RowLines<'_>| Some((lines.asserted()?, lines.done()?));
-    let call = get_row(inner, KIND, key, as_of, quick, |view, row| {
-        read(view, row, as_of)
-    })?;
-    Ok(call.filter(|(req, _)| check_key(req, request_id, call_id).is_ok()))
-}
+    #[inline]
+    fn read_lines(lines: &RowLines<'_>) -> Option<ToolCall> {
+        Some((lines.asserted()?, lines.done()?))
+    }
 
-pub(super) fn list(
-    inner: &Inner,
-    query: &CallQuery,
-    bytes_max: usize,
-    as_of: Option<i64>,
-) -> Result<Page<ToolCall>> {
-    let hash = |value: &str| inner.hasher().lookup(value);
-    // The index knows only the current status of calls.
-    let status = query.status.filter(|_| as_of.is_none());
-    let of_id = |field, id| Select::Lookup(field, hash(lower(id, &mut [0; Hyphenated::LENGTH])));
-    let by_id = match (query.request_id, query.parent_id) {
-        (Some(id), _) => Some(of_id(REQUEST_ID, id)),
-        (_, Some(id)) => Some(of_id(0, id)),
-        _ => None,
-    };
-    let names = (&query.call_id, &query.tool_name, &query.vendor);
-    let select = match (by_id, status, names) {
-        (Some(select), ..) => select,
-        (_, Some(CallStatus::Requested), ..) => Select::State(Op::Requested),
-        (_, Some(CallStatus::Failed), ..) => Select::State(Op::Failed),
-        (_, _, (Some(id), ..)) => Select::Lookup(CALL_ID, hash(id)),
-        (_, _, (_, Some(name), _)) => Select::Lookup(2, hash(name)),
-        (_, _, (.., Some(vendor))) => Select::Lookup(1, hash(vendor)),
-        (_, Some(CallStatus::Completed), ..) => Select::State(Op::Completed),
-        _ => Select::All,
-    };
-    let walk = Walk {
-        select,
-        since: query.since.unwrap_or(i64::MIN),
-        until: query.until.unwrap_or(i64::MAX),
-        order: query.order,
-        limit: query.limit,
-        bytes_max,
-        after: query.after,
-        as_of,
-    };
-    page(inner, KIND, walk, |view, row| {
-        let call = read(view, row, as_of)?.filter(|call| query.matches(call));
-        Ok(call.map(|call| (call.0.started_at.at, call)))
-    })
-}
-
-/// The call of a row, as it is now or as of a time.
-fn read(view: &Snapshot<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ToolCall>> {
-    let Some(at) = as_of else {
-        return read_now(view, id);
-    };
-    let Some(request) = assertion(view, KIND, id, at)? else {
-        return Ok(None);
-    };
-    let req = request_at(request)?;
-    let done = outcome(view, KIND, id)?.map(done_at).transpose()?;
-    Ok(Some((req, done.filter(|done| done.ended_at.at <= at))))
-}
-
-#[inline]
-fn read_now(view: &Snapshot<'_>, id: RowId) -> Result<Option<ToolCall>> {
-    let row = view.table(KIND).row(id).filter(|row| row.stands());
-    let Some(row) = row else {
-        return Ok(None);
-    };
-    let req = read_as(view, row.asserted)?;
-    let done = if row.done.is_some() {
-        Some(read_as(view, row.done)?)
-    } else {
-        None
-    };
-    Ok(Some((req, done)))
+    fn at((req, _): &ToolCall) -> i64 {
+        req.started_at.at
+    }
 }

@@ -1,12 +1,13 @@
 //! Events: append-only records, each with an optional parent.
 
-use super::page::{Cursor, Order, Page, PartEnd, Walk, page, page_of};
+use super::as_of::Lists;
+use super::page::{Cursor, Page, PartEnd, Walk};
 use super::query::query;
-use super::{Ack, collision, lifecycle, next_id, says, standing_as, unchanged};
-use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Position, RowId, Select, Table};
-use crate::record::{Event, Kind, Record, event_type, same_json};
-use crate::store::{Inner, Reads, Redacted, Store, Txn};
+use super::{Ack, EVERYWHERE, lifecycle, next_id, put_again, record_in, selected, standing_as};
+use crate::error::Result;
+use crate::index::{Hasher, RowId, Select, Table};
+use crate::record::{Event, Kind, event_type, same_json};
+use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::Events;
 
@@ -54,20 +55,6 @@ query! {
     }
 }
 
-impl EventQuery {
-    fn matches(&self, event: &Event) -> bool {
-        let at = event.created_at;
-        self.parent_id.is_none_or(|id| event.parent_id == Some(id))
-            && !(self.roots && event.parent_id.is_some())
-            && self
-                .event_type
-                .as_ref()
-                .is_none_or(|wanted| event.event_type == *wanted)
-            && self.since.is_none_or(|since| at >= since)
-            && self.until.is_none_or(|until| at < until)
-    }
-}
-
 impl Store {
     /// Logs an event with the current time and returns its id. To set another time, pass an
     /// [`Event`] to [`record`](Store::record).
@@ -84,8 +71,8 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`Lifecycle`](ErrorKind::Lifecycle) if there is no event `parent_id`;
-    /// [`InvalidInput`](ErrorKind::InvalidInput) if the type is not a dotted name.
+    /// [`Lifecycle`](crate::ErrorKind::Lifecycle) if there is no event `parent_id`;
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the type is not a dotted name.
     pub fn log_event(
         &self,
         parent_id: Option<i64>,
@@ -106,44 +93,7 @@ impl Store {
 
     /// Lists events, in pages.
     pub fn events(&self, query: &EventQuery) -> Result<Page<Event>> {
-        self.events_within(query, usize::MAX)
-    }
-
-    /// As [`events`](Store::events). A page also ends with the line that brings the length of its
-    /// lines to this number of bytes.
-    pub(crate) fn events_within(
-        &self,
-        query: &EventQuery,
-        bytes_max: usize,
-    ) -> Result<Page<Event>> {
-        let inner = self.inner();
-        let hash = |value: &str| inner.hasher().lookup(value);
-        let select = match query {
-            EventQuery {
-                parent_id: Some(id),
-                ..
-            } => Select::Lookup(0, hash(&id.to_string())),
-            EventQuery { roots: true, .. } => Select::Lookup(0, 0),
-            EventQuery {
-                event_type: Some(wanted),
-                ..
-            } => Select::Lookup(1, hash(wanted)),
-            _ => Select::All,
-        };
-        let walk = Walk {
-            select,
-            bytes_max,
-            ..Walk::all(query.order, query.limit, query.after)
-        };
-        let times = query.since.unwrap_or(i64::MIN)..query.until.unwrap_or(i64::MAX);
-        let is_in_time = |table: &Table, row: RowId| {
-            let row = table.row(row);
-            row.is_some_and(|row| times.contains(&row.at))
-        };
-        page_of(inner, KIND, walk, is_in_time, |view, row| {
-            let event = standing_as::<Event>(view, row)?.filter(|event| query.matches(event));
-            Ok(event.map(|event| (event.created_at, event)))
-        })
+        self.as_of(None).list(query, usize::MAX)
     }
 
     /// The latest `revision.promoted` event. It names the known good revision to roll back to.
@@ -155,30 +105,71 @@ impl Store {
     /// Number of workers that a supervisor has spawned: the `worker.spawned` events directly under
     /// its event.
     pub fn worker_sequence(&self, supervisor_id: i64) -> Result<u64> {
-        let below = under(self.inner(), supervisor_id)?.into_iter();
+        let below = under(self, supervisor_id)?.into_iter();
         let spawned = below.filter(|event| event.event_type == event_type::WORKER_SPAWNED);
         Ok(spawned.count() as u64)
+    }
+}
+
+impl Lists for EventQuery {
+    type Item = Event;
+    const KIND: Kind = KIND;
+
+    fn walk(&self, hasher: Hasher, _: bool) -> Walk {
+        let of = |field, value: &str| Select::Lookup(field, hasher.lookup(value));
+        let select = match (self.parent_id, &self.event_type) {
+            (Some(id), _) => of(0, &id.to_string()),
+            _ if self.roots => Select::Lookup(0, 0),
+            (_, Some(wanted)) => of(1, wanted),
+            _ => Select::All,
+        };
+        Walk::all(self.order, self.limit, self.after).of(select)
+    }
+
+    fn may_match(&self, table: &Table, row: RowId) -> bool {
+        table.row(row).is_some_and(|row| self.has_time(row.at))
+    }
+
+    fn matches(&self, event: &Event) -> bool {
+        let of_type = self.event_type.as_ref();
+        self.parent_id.is_none_or(|id| event.parent_id == Some(id))
+            && !(self.roots && event.parent_id.is_some())
+            && of_type.is_none_or(|wanted| event.event_type == *wanted)
+            && self.has_time(event.created_at)
+    }
+
+    fn read(view: &Snapshot<'_>, row: RowId, _: Option<i64>) -> Result<Option<Event>> {
+        standing_as(view, row)
+    }
+}
+
+impl EventQuery {
+    fn has_time(&self, at: i64) -> bool {
+        self.since.is_none_or(|since| at >= since) && self.until.is_none_or(|until| at < until)
     }
 }
 
 /// Adds an event. If the log has its id, the two must be equal. With `but_time`, the times are not
 /// compared.
 pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) -> Result<Ack> {
-    let event = event_in(redacted.record())?;
+    let event: &Event = record_in(redacted.record())?;
+    let differs = |known: &Event| {
+        format!(
+            "event {} is a {} and says something else: leave the id out for the next one",
+            known.id, known.event_type
+        )
+    };
+    let same = |known: &Event| {
+        let again = Event {
+            created_at: if but_time { known } else { event }.created_at,
+            payload: known.payload.clone(),
+            ..event.clone()
+        };
+        same_json(known.payload.as_deref(), event.payload.as_deref()) && again == *known
+    };
     if event.id != 0
-        && let Some((_, row)) = txn.find(KIND, [&event.id.to_string(), ""])
+        && let Some((ack, known)) = put_again(txn, redacted.record(), same, differs)?
     {
-        let decoded = txn.read(KIND, row.asserted)?;
-        let known = event_in(&decoded.record)?;
-        let same = |known: &Record| event_in(known).is_ok_and(|known| same(known, event, but_time));
-        if !says(txn, &decoded.record, same)? {
-            let message = format!(
-                "event {} is a {} and says something else: leave the id out for the next one",
-                known.id, known.event_type
-            );
-            return Err(Error::new(ErrorKind::Conflict, message));
-        }
-        let ack = unchanged(txn, row.asserted, decoded.seq.unwrap_or(0))?;
         return Ok(ack.assigning(Some(known.id)));
     }
     if let Some(parent) = event.parent_id
@@ -190,29 +181,9 @@ pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) ->
         )));
     }
     let id = next_id(txn, KIND, event.id)?;
-    redacted.assign(|record| {
-        if let Record::Event(event) = record {
-            event.id = id;
-        }
-    });
+    redacted.assign(|event: &mut Event| event.id = id);
     let seq = txn.push(redacted, None)?;
     Ok(Ack::added(seq).assigning(Some(id)))
-}
-
-fn event_in(record: &Record) -> Result<&Event> {
-    match record {
-        Record::Event(event) => Ok(event),
-        _ => Err(collision()),
-    }
-}
-
-fn same(known: &Event, event: &Event, but_time: bool) -> bool {
-    let rest = |event: &Event| Event {
-        payload: None,
-        created_at: if but_time { 0 } else { event.created_at },
-        ..event.clone()
-    };
-    same_json(known.payload.as_deref(), event.payload.as_deref()) && rest(known) == rest(event)
 }
 
 pub(crate) fn find(from: &impl Reads, id: i64) -> Result<Option<Event>> {
@@ -225,16 +196,10 @@ pub(crate) fn find(from: &impl Reads, id: i64) -> Result<Option<Event>> {
 /// The event of this type with the greatest id.
 pub(crate) fn latest(from: &impl Reads, event_type: &str) -> Result<Option<Event>> {
     let select = Select::Lookup(1, from.hasher().lookup(event_type));
-    let rows = from
-        .table(KIND)
-        .walk(select, Position::FIRST, Position::END);
-    for row in rows.rev() {
-        let event = standing_as::<Event>(from, row)?;
-        if let Some(event) = event.filter(|event| event.event_type == event_type) {
-            return Ok(Some(event));
-        }
-    }
-    Ok(None)
+    let is_it = |event: &Event| event.event_type == event_type;
+    selected(from, select, EVERYWHERE, is_it)
+        .next_back()
+        .transpose()
 }
 
 /// The sequence numbers of the events of a type that are greater than the first bound and not
@@ -270,29 +235,18 @@ pub(crate) fn seqs_of_type(
 }
 
 /// As [`children`], but releases the lock at intervals to let writers in.
-pub(super) fn under(inner: &Inner, id: i64) -> Result<Vec<Event>> {
-    let walk = Walk {
-        select: Select::Lookup(0, inner.hasher().lookup(&id.to_string())),
-        ..Walk::all(Order::OldestFirst, usize::MAX, None)
+pub(super) fn under(store: &Store, id: i64) -> Result<Vec<Event>> {
+    let query = EventQuery {
+        parent_id: Some(id),
+        limit: usize::MAX,
+        ..EventQuery::default()
     };
-    let page = page(inner, KIND, walk, |view, row| {
-        let event = standing_as::<Event>(view, row)?;
-        let event = event.filter(|event| event.parent_id == Some(id));
-        Ok(event.map(|event| (event.created_at, event)))
-    })?;
-    Ok(page.items)
+    Ok(store.events(&query)?.items)
 }
 
 /// The direct children of an event, by id.
 pub(crate) fn children(from: &impl Reads, id: i64) -> Result<Vec<Event>> {
     let select = Select::Lookup(0, from.hasher().lookup(&id.to_string()));
-    let rows = from
-        .table(KIND)
-        .walk(select, Position::FIRST, Position::END);
-    let mut found = Vec::new();
-    for row in rows {
-        let event = standing_as::<Event>(from, row)?;
-        found.extend(event.filter(|event| event.parent_id == Some(id)));
-    }
-    Ok(found)
+    let is_child = move |event: &Event| event.parent_id == Some(id);
+    selected(from, select, EVERYWHERE, is_child).collect()
 }

@@ -1,11 +1,11 @@
 //! Chat histories: append-only, read from the end.
 
 use super::page::{Order, Page, Walk, page};
-use super::{Ack, collision, next_id, says, standing_as, unchanged};
-use crate::error::{Error, ErrorKind, Result};
+use super::{Ack, next_id, put_again, record_in, standing_as};
+use crate::error::Result;
 use crate::index::Select;
-use crate::record::{HistoryEntry, Kind, Record};
-use crate::store::{Reads, Redacted, Store, Txn};
+use crate::record::{HistoryEntry, Kind};
+use crate::store::{Redacted, Store, Txn};
 
 const KIND: Kind = Kind::History;
 
@@ -57,60 +57,44 @@ impl Store {
             bytes_max,
             ..Walk::all(Order::NewestFirst, limit, None)
         };
-        page(inner, KIND, walk, |view, row| {
-            let entry = standing_as::<HistoryEntry>(view, row)?;
-            let entry = entry.filter(|entry| entry.chat_id == chat_id);
-            Ok(entry.map(|entry| (entry.id, entry)))
-        })
+        page(
+            inner,
+            KIND,
+            walk,
+            |_, _| true,
+            |view, row| {
+                let entry = standing_as::<HistoryEntry>(view, row)?;
+                let entry = entry.filter(|entry| entry.chat_id == chat_id);
+                Ok(entry.map(|entry| (entry.id, entry)))
+            },
+        )
     }
 }
 
 /// Adds an entry. If the log has its id, the two must be equal. With `but_time`, the times are not
 /// compared.
 pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) -> Result<Ack> {
-    let entry = entry_in(redacted.record())?;
+    let entry: &HistoryEntry = record_in(redacted.record())?;
+    let differs = |known: &HistoryEntry| {
+        format!(
+            "entry {} is of chat {} and says something else: leave the id out for the next one",
+            known.id, known.chat_id
+        )
+    };
+    let same = |known: &HistoryEntry| {
+        let again = HistoryEntry {
+            created_at: if but_time { known } else { entry }.created_at,
+            ..entry.clone()
+        };
+        again == *known
+    };
     if entry.id != 0
-        && let Some((_, row)) = txn.find(KIND, [&entry.id.to_string(), ""])
+        && let Some((ack, known)) = put_again(txn, redacted.record(), same, differs)?
     {
-        let decoded = txn.read(KIND, row.asserted)?;
-        let known = entry_in(&decoded.record)?;
-        let same = |known: &Record| entry_in(known).is_ok_and(|known| same(known, entry, but_time));
-        if !says(txn, &decoded.record, same)? {
-            let message = format!(
-                "entry {} is of chat {} and says something else: leave the id out for the next one",
-                known.id, known.chat_id
-            );
-            return Err(Error::new(ErrorKind::Conflict, message));
-        }
-        let ack = unchanged(txn, row.asserted, decoded.seq.unwrap_or(0))?;
         return Ok(ack.assigning(Some(known.id)));
     }
     let id = next_id(txn, KIND, entry.id)?;
-    redacted.assign(|record| {
-        if let Record::History(entry) = record {
-            entry.id = id;
-        }
-    });
+    redacted.assign(|entry: &mut HistoryEntry| entry.id = id);
     let seq = txn.push(redacted, None)?;
     Ok(Ack::added(seq).assigning(Some(id)))
-}
-
-fn same(known: &HistoryEntry, entry: &HistoryEntry, but_time: bool) -> bool {
-    let created_at = if but_time {
-        known.created_at
-    } else {
-        entry.created_at
-    };
-    let entry = HistoryEntry {
-        created_at,
-        ..entry.clone()
-    };
-    entry == *known
-}
-
-fn entry_in(record: &Record) -> Result<&HistoryEntry> {
-    match record {
-        Record::History(entry) => Ok(entry),
-        _ => Err(collision()),
-    }
 }

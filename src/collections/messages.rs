@@ -3,16 +3,21 @@
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
-use super::conversations::check_known;
-use super::page::{Cursor, Page, Walk, page_of};
+use super::conversations::{check_known, sums};
+use super::page::{Cursor, Page, Walk, page};
 use super::query::query;
-use super::{Ack, collision, get_row, lower, number, read_as, says, standing_as, unchanged};
-use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Position, RowId, Select, Table};
-use crate::record::{ConversationMessage, Kind, Record, Role, same_json};
+use super::{
+    Ack, conflict, get_row, lower, number, put_again, read_as, record_in, selected, standing_as,
+};
+use crate::error::Result;
+use crate::index::{Hasher, Position, RowId, Select, Table};
+use crate::record::{ConversationMessage, Kind, Role, same_json};
 use crate::store::{Inner, Reads, Redacted, RowLines, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::Messages;
+
+/// A message as a record holds it.
+type Held = Box<ConversationMessage>;
 
 query! {
     /// Selects the messages to list.
@@ -86,17 +91,14 @@ impl MessageQuery {
     fn matches(&self, message: &ConversationMessage) -> bool {
         let is =
             |wanted: &Option<String>, name: &Option<String>| wanted.is_none() || wanted == name;
-        let sequence = message.sequence;
+        let (sequence, has_error) = (message.sequence, message.error.is_some());
+        let before = |until| sequence < Some(until);
         self.from_sequence.is_none_or(|from| sequence >= Some(from))
-            && self
-                .until_sequence
-                .is_none_or(|until| sequence < Some(until))
+            && self.until_sequence.is_none_or(before)
             && self.role.is_none_or(|role| message.role == role)
             && is(&self.model_used, &message.model_used)
             && is(&self.config_used, &message.config_used)
-            && self
-                .error
-                .is_none_or(|error| message.error.is_some() == error)
+            && self.error.is_none_or(|error| has_error == error)
     }
 }
 
@@ -136,7 +138,10 @@ impl Store {
         conversation_id: impl Into<Option<Uuid>>,
         query: &MessageQuery,
     ) -> Result<Page<ConversationMessage>> {
-        list(self.inner(), conversation_id.into(), query)
+        let id = conversation_id.into();
+        list_as(self.inner(), id, query, usize::MAX, |view, row| {
+            read_listed(view, row, id, query)
+        })
     }
 
     /// As [`messages`](Store::messages), each as a JSON object. A page also ends with the line that
@@ -161,20 +166,11 @@ impl Store {
                 }
                 let message = read_listed(view, row, conversation_id, query)?;
                 let json = message.map(|message| serde_json::to_string(&message));
-                json.transpose().map_err(|e| Error::invalid(e.to_string()))
+                json.transpose()
+                    .map_err(|e| crate::error::Error::invalid(e.to_string()))
             },
         )
     }
-}
-
-pub(super) fn list(
-    inner: &Inner,
-    conversation_id: Option<Uuid>,
-    query: &MessageQuery,
-) -> Result<Page<ConversationMessage>> {
-    list_as(inner, conversation_id, query, usize::MAX, |view, row| {
-        read_listed(view, row, conversation_id, query)
-    })
 }
 
 fn read_listed(
@@ -187,7 +183,7 @@ fn read_listed(
     Ok(message.filter(|found| conversation_id.is_none_or(|id| found.conversation_id == id)))
 }
 
-/// As [`list`], but each item is what `read` makes of a message row.
+/// Lists messages. Each item is what `read` makes of a message row.
 fn list_as<T>(
     inner: &Inner,
     conversation_id: Option<Uuid>,
@@ -199,25 +195,22 @@ fn list_as<T>(
         query.since.unwrap_or(i64::MIN),
         query.until.unwrap_or(i64::MAX),
     );
-    let mut walk = Walk {
+    let all = Walk {
         bytes_max,
         ..Walk::all(query.order, query.limit, query.after)
     };
-    if let Some(id) = conversation_id {
-        let mut text = [0; Hyphenated::LENGTH];
-        let hash = inner.hasher().lookup(lower(id, &mut text));
-        walk.select = Select::Lookup(0, hash);
-        walk.since = query.from_sequence.unwrap_or(i64::MIN);
-        walk.until = query.until_sequence.unwrap_or(i64::MAX);
-    } else {
-        (walk.since, walk.until) = (since, until);
-    }
+    let walk = match conversation_id {
+        Some(id) => all
+            .of(of_conversation(inner.hasher(), id))
+            .within(query.from_sequence, query.until_sequence),
+        None => all.within(query.since, query.until),
+    };
     let is_of_time = |table: &Table, row| {
         let row = table.row(row);
         row.is_some_and(|row| row.at >= since && (row.at < until || until == i64::MAX))
     };
     // Messages are never listed as of a past time, so the item's time is not needed.
-    page_of(inner, KIND, walk, is_of_time, |view, row| {
+    page(inner, KIND, walk, is_of_time, |view, row| {
         Ok(read(view, row)?.map(|item| (0, item)))
     })
 }
@@ -241,23 +234,18 @@ fn read_json(view: &Snapshot<'_>, id: RowId, conversation: Option<&str>) -> Resu
 
 /// `is_untimed`: the store assigned the record's time, so it is not compared.
 pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, is_untimed: bool) -> Result<Ack> {
-    let message = message_in(redacted.record())?;
-    let conflict = |message| Err(Error::new(ErrorKind::Conflict, message));
+    let message: &Held = record_in(redacted.record())?;
     let conversation = message.conversation_id;
     check_known(txn, conversation)?;
-    if let Some((_, row)) = txn.find(KIND, [&message.id.to_string(), ""]) {
-        let decoded = txn.read(KIND, row.asserted)?;
-        let known = message_in(&decoded.record)?;
-        let same =
-            |known: &Record| message_in(known).is_ok_and(|known| same(known, message, is_untimed));
-        if !says(txn, &decoded.record, same)? {
-            return conflict(format!(
-                "the id is that of message {} of conversation {}, which says something else: the first stands",
-                known.sequence.unwrap_or_default(),
-                known.conversation_id
-            ));
-        }
-        let ack = unchanged(txn, row.asserted, decoded.seq.unwrap_or(0))?;
+    let same = |known: &Held| same(known, message, is_untimed);
+    let differs = |known: &Held| {
+        format!(
+            "the id is that of message {} of conversation {}, which says something else: the first stands",
+            known.sequence.unwrap_or_default(),
+            known.conversation_id
+        )
+    };
+    if let Some((ack, known)) = put_again(txn, redacted.record(), same, differs)? {
         return Ok(ack.assigning(known.sequence));
     }
     let sequence = number(
@@ -268,36 +256,21 @@ pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, is_untimed: bool) 
     if message.sequence.is_some()
         && let Some(holder) = at_sequence(txn, conversation, sequence)?
     {
-        return conflict(format!(
+        return Err(conflict(format!(
             "sequence {sequence} of conversation {conversation} is taken by message {}: give another, or none for the next one",
             holder.id
-        ));
+        )));
     }
-    redacted.assign(|record| {
-        if let Record::Message(message) = record {
-            message.sequence = Some(sequence);
-        }
+    let task_type = match message.task_type {
+        None if message.is_answer() => asked_for(txn, conversation, sequence)?,
+        _ => None,
+    };
+    redacted.assign(|message: &mut Held| {
+        message.sequence = Some(sequence);
+        message.task_type = task_type.or(message.task_type.take());
     });
-    if let Record::Message(message) = redacted.record()
-        && message.task_type.is_none()
-        && message.is_answer()
-        && let Some(task_type) = asked_for(txn, conversation, sequence)?
-    {
-        redacted.assign(|record| {
-            if let Record::Message(message) = record {
-                message.task_type = Some(task_type);
-            }
-        });
-    }
     let seq = txn.push(redacted, None)?;
     Ok(Ack::added(seq).assigning(Some(sequence)))
-}
-
-fn message_in(record: &Record) -> Result<&ConversationMessage> {
-    match record {
-        Record::Message(message) => Ok(message),
-        _ => Err(collision()),
-    }
 }
 
 /// Whether the log has this message in a conversation other than the given one.
@@ -309,15 +282,12 @@ pub(super) fn is_of_another(from: &impl Reads, id: Uuid, conversation: Uuid) -> 
 }
 
 fn last_sequence(from: &impl Reads, conversation: Uuid) -> i64 {
-    let key = from.hasher().key([&conversation.to_string(), ""]);
-    let sums = from.index().conversation_totals().get(key);
-    sums.map_or(0, |sums| sums.last_sequence.max(0))
+    sums(from, conversation).map_or(0, |sums| sums.last_sequence.max(0))
 }
 
 /// The task type of the last request in a conversation before this sequence number.
 fn asked_for(from: &impl Reads, conversation: Uuid, sequence: i64) -> Result<Option<String>> {
-    let key = from.hasher().key([&conversation.to_string(), ""]);
-    let Some(sums) = from.index().conversation_totals().get(key) else {
+    let Some(sums) = sums(from, conversation) else {
         return Ok(None);
     };
     if sequence < sums.asked_at {
@@ -326,7 +296,7 @@ fn asked_for(from: &impl Reads, conversation: Uuid, sequence: i64) -> Result<Opt
     let Some((_, line)) = sums.asked else {
         return Ok(None);
     };
-    let request: Box<ConversationMessage> = read_as(from, line)?;
+    let request: Held = read_as(from, line)?;
     let request = Some(request).filter(|request| request.conversation_id == conversation);
     Ok(request.and_then(|request| request.task_type))
 }
@@ -334,39 +304,35 @@ fn asked_for(from: &impl Reads, conversation: Uuid, sequence: i64) -> Result<Opt
 /// As [`asked_for`], for an answer that is recorded late: reads the preceding messages from the
 /// last to the first.
 fn asked_before(from: &impl Reads, conversation: Uuid, sequence: i64) -> Result<Option<String>> {
-    let hash = from.hasher().lookup(&conversation.to_string());
-    let end = Position::before(sequence);
-    let rows = from
-        .table(KIND)
-        .walk(Select::Lookup(0, hash), Position::FIRST, end);
-    for row in rows.rev() {
-        let message = read(from, row)?;
-        let message = message.filter(|found| found.conversation_id == conversation);
-        if let Some(request) = message.filter(|found| found.role == Role::User) {
-            return Ok(request.task_type);
-        }
-    }
-    Ok(None)
+    let is_request = |found: &Held| found.role == Role::User;
+    let before = (Position::FIRST, Position::before(sequence));
+    let request = within(from, conversation, before, is_request).next_back();
+    Ok(request.transpose()?.and_then(|request| request.task_type))
 }
 
-fn at_sequence(
-    from: &impl Reads,
+fn at_sequence(from: &impl Reads, conversation: Uuid, sequence: i64) -> Result<Option<Held>> {
+    let next = Position::before(sequence.saturating_add(1));
+    let place = (Position::before(sequence), next);
+    let mut found = within(from, conversation, place, |_| true);
+    found.next().transpose()
+}
+
+/// The messages of a conversation between two positions that `is` accepts.
+fn within<'a>(
+    from: &'a impl Reads,
     conversation: Uuid,
-    sequence: i64,
-) -> Result<Option<ConversationMessage>> {
-    let hash = from.hasher().lookup(&conversation.to_string());
-    let (start, end) = (
-        Position::before(sequence),
-        Position::before(sequence.saturating_add(1)),
-    );
-    let rows = from.table(KIND).walk(Select::Lookup(0, hash), start, end);
-    for row in rows {
-        let message = read(from, row)?;
-        if let Some(message) = message.filter(|found| found.conversation_id == conversation) {
-            return Ok(Some(message));
-        }
-    }
-    Ok(None)
+    places: (Position, Position),
+    is: impl Fn(&Held) -> bool + 'a,
+) -> impl DoubleEndedIterator<Item = Result<Held>> + 'a {
+    let select = of_conversation(from.hasher(), conversation);
+    selected(from, select, places, move |found: &Held| {
+        found.conversation_id == conversation && is(found)
+    })
+}
+
+fn of_conversation(hasher: Hasher, id: Uuid) -> Select {
+    let mut text = [0; Hyphenated::LENGTH];
+    Select::Lookup(0, hasher.lookup(lower(id, &mut text)))
 }
 
 /// Whether a new message is equal to the recorded one. A missing sequence matches any sequence, an
@@ -392,6 +358,6 @@ fn same(known: &ConversationMessage, message: &ConversationMessage, is_untimed: 
 }
 
 fn read(from: &impl Reads, id: RowId) -> Result<Option<ConversationMessage>> {
-    let message: Option<Box<ConversationMessage>> = standing_as(from, id)?;
+    let message: Option<Held> = standing_as(from, id)?;
     Ok(message.map(|message| *message))
 }

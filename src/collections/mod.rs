@@ -26,9 +26,11 @@ pub(crate) use events::{
     children as events_under, find as event, latest as latest_event, seqs_of_type as seqs_of_events,
 };
 pub(crate) use rollups::{
-    Adds, DaySum, Message, all_days as days_of_messages, read as read_messages, sum_day,
+    Adds, DaySum, Found as DayFound, Message, all_days as days_of_messages, read as read_messages,
+    sum_day,
 };
 
+pub(crate) use search::clipped;
 pub(crate) use seqs::with_seqs;
 
 pub use as_of::AsOf;
@@ -58,10 +60,10 @@ use uuid::fmt::Hyphenated;
 use std::borrow::Cow;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Loc, RowId};
-use crate::line::{Decoded, TypedRecord};
+use crate::index::{Loc, Position, Row, RowId, Select};
+use crate::line::{Decoded, Envelope, TypedRecord};
 use crate::privacy::is_redacted;
-use crate::record::{GIVEN_NUMBER_MAX, Kind, NUMBER_MAX, Record, Validity};
+use crate::record::{GIVEN_NUMBER_MAX, Kind, NUMBER_MAX, Record, RecordType, Validity};
 use crate::store::{Inner, PreparedRecord, Reads, Redacted, RowLines, Snapshot, Store, Txn};
 
 /// Maximum number of records in a batch, for callers that split an endless input.
@@ -161,18 +163,6 @@ impl Ack {
 
     fn assigning(self, assigned: Option<i64>) -> Ack {
         Ack { assigned, ..self }
-    }
-}
-
-impl IfKnown {
-    /// The rule for a record from a client. `has_time`: the client gave its time; otherwise the
-    /// store assigned it.
-    pub(crate) fn of_client(has_time: bool) -> IfKnown {
-        if has_time {
-            IfKnown::Compare
-        } else {
-            IfKnown::CompareExceptTime
-        }
     }
 }
 
@@ -284,15 +274,15 @@ impl Store {
         &self,
         records: impl IntoIterator<Item = Record>,
     ) -> Result<Vec<Result<Ack>>> {
-        let prepare = |record: Record| self.inner().policies().prepare(record.checked()?);
-        let prepared: Vec<_> = records.into_iter().map(prepare).collect();
+        let checked = |record: Record| (record.checked(), IfKnown::Skip);
+        let PreparedBatch(prepared) = self.prepare_batch(records.into_iter().map(checked));
         let mut failed: Option<Error> = None;
         self.inner().transact(|txn| {
-            let put_one = |record: Result<PreparedRecord>| {
+            let put_one = |(record, if_known)| {
                 if let Some(e) = &failed {
                     return Err(e.clone());
                 }
-                let answer = put_prepared(txn, record, IfKnown::Skip);
+                let answer = put_prepared(txn, record, if_known);
                 if let Err(e) = &answer
                     && !e.kind().is_judgement()
                 {
@@ -410,26 +400,46 @@ pub(crate) enum IfKnown {
     CompareExceptTime,
 }
 
+impl IfKnown {
+    /// The rule for a record from a client. `has_time`: the client gave its time; otherwise the
+    /// store assigned it.
+    pub(crate) fn of_client(has_time: bool) -> IfKnown {
+        if has_time {
+            IfKnown::Compare
+        } else {
+            IfKnown::CompareExceptTime
+        }
+    }
+}
+
 fn put_if_new(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
-    match known(txn, redacted.record()) {
-        Some((seq, asserted)) => unchanged(txn, asserted, seq),
+    let record = redacted.record();
+    // Other records only follow on another record, and have no key of their own.
+    let has_own_key = matches!(
+        record,
+        Record::Turn(_)
+            | Record::CallRequested(_)
+            | Record::Proposal(_)
+            | Record::Conversation(_)
+            | Record::Message(_)
+    );
+    match asserted(txn, record).filter(|_| has_own_key) {
+        Some((_, row)) => unchanged(txn, row.asserted, row.seq),
         None => put(txn, redacted, false),
     }
 }
 
-/// The sequence number of the first line with the record's key, and the location of its last
-/// assertion. Records that only follow on another record have no key of their own.
-fn known(txn: &Txn<'_>, record: &Record) -> Option<(u64, Loc)> {
-    let (id, call_id) = match record {
-        Record::Turn(turn) => (turn.id, ""),
-        Record::CallRequested(req) => (req.request_id, &*req.call_id),
-        Record::Proposal(proposal) => (proposal.request_id, ""),
-        Record::Conversation(conversation) => (conversation.id, ""),
-        Record::Message(message) => (message.id, ""),
-        _ => return None,
-    };
-    let (_, row) = txn.find(record.kind(), [&id.to_string(), call_id])?;
-    row.asserted.is_some().then_some((row.seq, row.asserted))
+/// The row of a record's key, if the log has lines with that key.
+fn row_of(from: &impl Reads, record: &Record) -> Option<(RowId, Row)> {
+    let table = from.table(record.kind());
+    let [one, two] = Envelope::of(record, 0).key;
+    let id = table.find(from.hasher().key_of([&one, &two]))?;
+    table.row(id).map(|row| (id, *row))
+}
+
+/// As [`row_of`], if the key was ever asserted.
+fn asserted(from: &impl Reads, record: &Record) -> Option<(RowId, Row)> {
+    row_of(from, record).filter(|(_, row)| row.asserted.is_some())
 }
 
 /// Writes a record by the rule of its kind. With `but_time`, a record that the log has is compared
@@ -441,7 +451,7 @@ fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) -> Result<Ack
         Record::CallDone(_) => calls::put_done(txn, redacted, but_time),
         Record::Proposal(proposal) => proposals::put(txn, redacted, proposal, but_time),
         Record::ProposalStep(step) => proposals::put_step(txn, redacted, step),
-        Record::Conversation(_) if but_time => conversations::put_again(txn, redacted),
+        Record::Conversation(_) if but_time => conversations::put_begun(txn, redacted),
         Record::Conversation(_) => conversations::put(txn, redacted, false),
         Record::ConversationUpdated(_) => conversations::put(txn, redacted, true),
         Record::Message(_) => messages::put(txn, redacted, but_time),
@@ -461,8 +471,28 @@ fn with_key(error: Error, record: &Record) -> Error {
 
 /// Whether a recorded record satisfies `same`: either in its recorded form or, if it was written
 /// under other privacy settings, in the form that the current settings give it.
-fn says(txn: &Txn<'_>, known: &Record, same: impl Fn(&Record) -> bool) -> Result<bool> {
-    Ok(same(known) || same(txn.redact(known.clone())?.record()))
+fn says<T: RecordType>(txn: &Txn<'_>, known: &Record, same: impl Fn(&T) -> bool) -> Result<bool> {
+    let is_same = |known: &Record| T::of_ref(known).is_some_and(&same);
+    Ok(is_same(known) || is_same(txn.redact(known.clone())?.record()))
+}
+
+/// Acknowledges a record whose key the log has, if the two satisfy `same`, and returns the known
+/// one. `None` if the log does not have its key.
+fn put_again<T: RecordType>(
+    txn: &mut Txn<'_>,
+    record: &Record,
+    same: impl Fn(&T) -> bool,
+    differs: impl FnOnce(&T) -> String,
+) -> Result<Option<(Ack, T)>> {
+    let Some((_, row)) = asserted(txn, record) else {
+        return Ok(None);
+    };
+    let known = txn.read(record.kind(), row.asserted)?;
+    if !says(txn, &known.record, same)? {
+        return Err(conflict(differs(record_in(&known.record)?)));
+    }
+    let ack = unchanged(txn, row.asserted, known.seq.unwrap_or(0))?;
+    Ok(Some((ack, record_of(known)?)))
 }
 
 /// The id of a record or, if that is 0, the next id of its kind.
@@ -476,10 +506,9 @@ fn number(field: &str, given: Option<i64>, greatest: i64) -> Result<i64> {
     let next = greatest + 1;
     match given {
         None if next <= NUMBER_MAX => Ok(next),
-        None => Err(Error::new(
-            ErrorKind::Conflict,
-            format!("no {field} is left: give one that is free"),
-        )),
+        None => Err(conflict(format!(
+            "no {field} is left: give one that is free"
+        ))),
         Some(given) if given <= GIVEN_NUMBER_MAX.max(next.min(NUMBER_MAX)) => Ok(given),
         Some(given) => Err(Error::invalid(format!(
             "{field} is {given}: the greatest that can be given is {GIVEN_NUMBER_MAX}"
@@ -496,29 +525,29 @@ fn not_found(message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::NotFound, message)
 }
 
+fn conflict(message: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::Conflict, message)
+}
+
 /// The time to compare with a recorded record: the recorded one itself if times are not to be
 /// compared.
 fn time(given: Validity, known: Validity, but_time: bool) -> Validity {
-    if but_time {
-        Validity {
-            at: known.at,
-            ..given
-        }
-    } else {
-        given
+    Validity {
+        at: if but_time { known } else { given }.at,
+        ..given
     }
 }
 
 /// Adds an assertion or retraction of a key, unless the last one satisfies `same`.
-fn put_version(
+fn put_version<T: RecordType>(
     txn: &mut Txn<'_>,
     redacted: &Redacted,
-    key: [&str; 2],
     is_valid: bool,
-    same: impl Fn(&Record) -> Result<bool>,
+    same: impl Fn(&T) -> bool,
 ) -> Result<Ack> {
-    let kind = redacted.record().kind();
-    let found = txn.find(kind, key);
+    let record = redacted.record();
+    let kind = record.kind();
+    let found = row_of(txn, record);
     let was_asserted = found.is_some_and(|(_, row)| row.asserted.is_some());
     if !is_valid && !was_asserted {
         let message = "there is nothing to retract: check the key, or record it first";
@@ -533,7 +562,11 @@ fn put_version(
     });
     if let Some(last) = last.filter(|last| last.is_some()) {
         let line = txn.read(kind, last)?;
-        if same(&line.record)? || same(txn.redact(line.record)?.record())? {
+        record_in::<T>(&line.record)?;
+        if line.record.key() != record.key() {
+            return Err(collision());
+        }
+        if says(txn, &line.record, same)? {
             return unchanged(txn, last, line.seq.unwrap_or(0));
         }
     }
@@ -544,10 +577,8 @@ fn put_version(
 fn unchanged(txn: &mut Txn<'_>, loc: Loc, seq: u64) -> Result<Ack> {
     txn.confirm(loc)?;
     Ok(Ack {
-        seq,
         status: AckStatus::Unchanged,
-        assigned: None,
-        warning: None,
+        ..Ack::added(seq)
     })
 }
 
@@ -594,6 +625,39 @@ fn standing_as<T: TypedRecord>(from: &impl Reads, id: RowId) -> Result<Option<T>
 #[inline]
 fn read_as<T: TypedRecord>(from: &impl Reads, loc: Loc) -> Result<T> {
     from.read_as(loc)?.ok_or_else(collision)
+}
+
+/// The record of this type in a decoded line.
+fn record_of<T: RecordType>(decoded: Decoded) -> Result<T> {
+    T::of(decoded.record).ok_or_else(collision)
+}
+
+/// The record of this type in a record.
+fn record_in<T: RecordType>(record: &Record) -> Result<&T> {
+    T::of_ref(record).ok_or_else(collision)
+}
+
+/// All positions of a list.
+const EVERYWHERE: (Position, Position) = (Position::FIRST, Position::END);
+
+/// The live records that the index selects between two positions and that `is` accepts. The index
+/// has only hashes.
+fn selected<'a, T: TypedRecord>(
+    from: &'a impl Reads,
+    select: Select,
+    (start, end): (Position, Position),
+    is: impl Fn(&T) -> bool + 'a,
+) -> impl DoubleEndedIterator<Item = Result<T>> + 'a {
+    let rows = from.table(T::KIND).walk(select, start, end);
+    rows.filter_map(move |row| {
+        let record = standing_as(from, row);
+        record.map(|record| record.filter(&is)).transpose()
+    })
+}
+
+/// The rows of a kind whose status is this word, which is also the op of their last line.
+fn at_status(kind: Kind, status: &str) -> Select {
+    kind.op(status).map_or(Select::All, Select::State)
 }
 
 /// The outcome of a row, or its latest step.

@@ -1,12 +1,12 @@
 //! Lists: ordering, pagination, and the index walk that fills a page.
 
 use std::cell::RefCell;
-use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use super::as_of::assertion;
+use super::seqs::read_each;
 use crate::error::{Error, Result};
 use crate::index::{KeyHash, Position, RowId, Select, Table};
 use crate::record::{Kind, words};
@@ -134,7 +134,7 @@ impl PartEnd {
 
 /// The parameters of a list, whatever it lists.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Walk {
+pub(crate) struct Walk {
     pub select: Select,
     /// Lower bound, inclusive: a time, or a number if the table is ordered by number.
     pub since: i64,
@@ -163,24 +163,29 @@ impl Walk {
             as_of: None,
         }
     }
+
+    /// As this walk, over the rows that the index selects.
+    pub(super) fn of(self, select: Select) -> Walk {
+        Walk { select, ..self }
+    }
+
+    /// As this walk, with the bounds that are given.
+    pub(super) fn within(self, since: Option<i64>, until: Option<i64>) -> Walk {
+        Walk {
+            since: since.unwrap_or(self.since),
+            until: until.unwrap_or(self.until),
+            ..self
+        }
+    }
 }
 
 /// A record that a walk reached, with its time; `None` if it is not to be listed.
 type Seen<T> = Result<Option<(i64, T)>>;
 
-/// Makes a page. `read` gets candidate rows and decides whether they are listed. The lock is
-/// released after every few rows, so records that writers add meanwhile may be on the page.
+/// Makes a page. Of the rows that `passes` accepts from the index alone, `read` reads the lines and
+/// decides whether they are listed. The lock is released after every few rows, so records that
+/// writers add meanwhile may be on the page.
 pub(super) fn page<T>(
-    inner: &Inner,
-    kind: Kind,
-    walk: Walk,
-    read: impl Fn(&Snapshot<'_>, RowId) -> Seen<T>,
-) -> Result<Page<T>> {
-    page_of(inner, kind, walk, |_, _| true, read)
-}
-
-/// As [`page`], but only rows that `passes` accepts from the index alone are read.
-pub(super) fn page_of<T>(
     inner: &Inner,
     kind: Kind,
     walk: Walk,
@@ -194,12 +199,7 @@ pub(super) fn page_of<T>(
     if walk.limit == 0 {
         return Ok(page);
     }
-    let revived = if walk.as_of.is_some() {
-        with_past(inner, kind, walk, &read)?
-    } else {
-        Vec::new()
-    };
-    let mut revived = revived.into_iter().peekable();
+    let mut revived = with_past(inner, kind, walk, &read)?.into_iter().peekable();
     let mut last = None;
     let mut add = |(cursor, item): (Cursor, T), limit: usize| {
         if page.items.len() >= limit {
@@ -221,7 +221,8 @@ pub(super) fn page_of<T>(
             part(view, kind, part_walk, &mut batch, &passes, &read)
         })?;
         for item in part.items {
-            let comes_first = |(before, _): &(Cursor, T)| comes_first(walk.order, *before, item.0);
+            let rank = |cursor| rank(walk.order, cursor);
+            let comes_first = |(before, _): &(Cursor, T)| rank(*before) < rank(item.0);
             while let Some(item) = revived.next_if(comes_first) {
                 if add(item, limit).is_err() {
                     break 'all;
@@ -339,10 +340,12 @@ pub(super) fn cursor_at(position: Position) -> Cursor {
     Cursor { at, seq }
 }
 
-fn comes_first(order: Order, a: Cursor, b: Cursor) -> bool {
+/// Sorts cursors in an order.
+fn rank(order: Order, Cursor { at, seq }: Cursor) -> (i64, u64) {
     match order {
-        Order::OldestFirst => (a.at, a.seq) < (b.at, b.seq),
-        Order::NewestFirst => (b.at, a.seq) < (a.at, b.seq),
+        Order::OldestFirst => (at, seq),
+        // As -`at`, which may overflow.
+        Order::NewestFirst => (!at, seq),
     }
 }
 
@@ -354,56 +357,31 @@ fn with_past<T>(
     walk: Walk,
     read: impl Fn(&Snapshot<'_>, RowId) -> Seen<T>,
 ) -> Result<Vec<(Cursor, T)>> {
-    let as_of = walk.as_of.unwrap_or(i64::MAX);
+    let Some(as_of) = walk.as_of else {
+        return Ok(Vec::new());
+    };
     // Row ids change when rows are removed, so the rows are kept by key.
-    let left: Vec<KeyHash> = inner.with_snapshot(|view| {
+    let keys: Vec<KeyHash> = inner.with_snapshot(|view| {
         let table = view.table(kind);
         let rows = table.rows_with_history();
         Ok(rows.filter_map(|row| Some(table.row(row)?.key())).collect())
     })?;
-    let (mut found, mut ahead) = (Vec::new(), ReadAhead::new());
-    let mut left = left.as_slice();
-    while !left.is_empty() {
-        let (some, count) = inner.with_snapshot_ahead(&mut ahead, |view| {
-            let table = view.table(kind);
-            let mut end = PartEnd::new();
-            let mut some = Vec::new();
-            let stood = |key: &KeyHash| -> Result<Option<(Cursor, T)>> {
-                let Some(row) = table.find(*key) else {
-                    return Ok(None);
-                };
-                let Some(stood) = assertion(view, kind, row, as_of)? else {
-                    return Ok(None);
-                };
-                let seq = stood.seq.unwrap_or(0);
-                Ok(read(view, row)?.map(|(at, item)| (Cursor { at, seq }, item)))
-            };
-            for (place, key) in left.iter().enumerate() {
-                match stood(key) {
-                    Err(_) if view.lacks_lines() && place > 0 => return Ok((some, place)),
-                    item => some.extend(item?),
-                }
-                if end.has_come(true) {
-                    return Ok((some, place + 1));
-                }
-            }
-            Ok((some, left.len()))
-        })?;
-        found.extend(some);
-        left = left.get(count..).unwrap_or_default();
-    }
-    let is_after = |cursor| {
-        let after = walk.after;
-        after.is_none_or(|after| comes_first(walk.order, after, cursor))
+    let stood = |view: &Snapshot<'_>, row| {
+        let Some(stood) = assertion(view, kind, row, as_of)? else {
+            return Ok(None);
+        };
+        let seq = stood.seq.unwrap_or(0);
+        Ok(read(view, row)?.map(|(at, item)| (Cursor { at, seq }, item)))
     };
+    let mut found = Vec::new();
+    read_each(inner, kind, &keys, Table::find, stood, |item| {
+        found.push(item);
+        Ok(())
+    })?;
+    let rank = |cursor| rank(walk.order, cursor);
+    let is_after = |cursor| walk.after.is_none_or(|after| rank(after) < rank(cursor));
     found.retain(|(cursor, _)| (walk.since..walk.until).contains(&cursor.at) && is_after(*cursor));
-    found.sort_by(|(a, _), (b, _)| {
-        if comes_first(walk.order, *a, *b) {
-            Ordering::Less
-        } else {
-            Ordering::Greater
-        }
-    });
+    found.sort_by_key(|(cursor, _)| rank(*cursor));
     Ok(found)
 }
 
@@ -413,9 +391,6 @@ pub(super) fn ordered(table: &Table, walk: Walk) -> Box<dyn Iterator<Item = Posi
         .as_of
         .map_or(walk.until, |as_of| walk.until.min(as_of.saturating_add(1)));
     let (mut from, mut to) = (Position::before(walk.since), Position::before(until));
-    if walk.since == i64::MIN {
-        from = Position::FIRST;
-    }
     if until == i64::MAX {
         to = Position::END;
     }
@@ -435,45 +410,23 @@ pub(super) fn ordered(table: &Table, walk: Walk) -> Box<dyn Iterator<Item = Posi
         to = to.min(Position::before(after.at));
         table.walk(select, from.max(after), end)
     });
-    let earlier = Moments {
-        rows: table.walk(select, from, to).rev().filter_map(position),
-        held: None,
-        moment: Vec::new(),
-    };
+    let rows = table.walk(select, from, to).rev().filter_map(position);
+    let (mut rows, mut moment) = (rows.peekable(), Vec::new());
+    // Reversed by time, but records with equal times stay in the order in which they were recorded.
+    let earlier = std::iter::from_fn(move || {
+        if moment.is_empty() {
+            moment.extend(rows.next());
+            let at = moment.first().map(|first: &Position| first.at);
+            moment.extend(std::iter::from_fn(|| {
+                rows.next_if(|row| Some(row.at) == at)
+            }));
+        }
+        moment.pop()
+    });
     Box::new(
         rest.into_iter()
             .flatten()
             .filter_map(position)
             .chain(earlier),
     )
-}
-
-/// Reverses a list by time, but keeps the records with equal times in the order in which they were
-/// recorded.
-struct Moments<I> {
-    rows: I,
-    /// The first row of the next group of equal times.
-    held: Option<Position>,
-    /// The remaining rows with the current time, the next one last.
-    moment: Vec<Position>,
-}
-
-impl<I: Iterator<Item = Position>> Iterator for Moments<I> {
-    type Item = Position;
-
-    fn next(&mut self) -> Option<Position> {
-        if let Some(position) = self.moment.pop() {
-            return Some(position);
-        }
-        let first = self.held.take().or_else(|| self.rows.next())?;
-        self.moment.push(first);
-        for position in self.rows.by_ref() {
-            if position.at != first.at {
-                self.held = Some(position);
-                break;
-            }
-            self.moment.push(position);
-        }
-        self.moment.pop()
-    }
 }

@@ -3,17 +3,17 @@
 
 use uuid::Uuid;
 
-use super::as_of::assertion;
-use super::page::{Cursor, Page, Walk, page};
+use super::as_of::{Lists, assertion};
+use super::page::{Cursor, Page, Walk};
 use super::query::query;
 use super::{
-    Ack, collision, lifecycle, not_found, outcome, put_version, says, standing, time, unchanged,
+    Ack, asserted, at_status, conflict, lifecycle, not_found, outcome, put_version, record_in,
+    record_of, says, standing, time, unchanged,
 };
-use crate::error::{Error, ErrorKind, Result};
-use crate::index::{RowId, Select};
-use crate::line::{Decoded, Op};
+use crate::error::Result;
+use crate::index::{Hasher, RowId, Select};
 use crate::record::{CodeEditProposal, Kind, ProposalStatus, ProposalStep, Record, same_json};
-use crate::store::{Inner, Reads, Redacted, Snapshot, Store, Txn};
+use crate::store::{Reads, Redacted, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::CodeEditProposals;
 
@@ -73,16 +73,16 @@ pub(super) fn put(
     but_time: bool,
 ) -> Result<Ack> {
     let same = |known: &CodeEditProposal| {
-        let proposal = CodeEditProposal {
+        let again = CodeEditProposal {
             created_at: time(proposal.created_at, known.created_at, but_time),
+            diffs_json: known.diffs_json.clone(),
             ..proposal.clone()
         };
-        same(known, &proposal)
+        same_json(Some(&known.diffs_json), Some(&proposal.diffs_json)) && again == *known
     };
-    let id = proposal.request_id.to_string();
-    let key = [&*id, ""];
-    let found = txn.find(KIND, key);
-    if let Some((_, row)) = found.filter(|(_, row)| row.done.is_some() && row.asserted.is_some()) {
+    let is_valid = proposal.created_at.is_valid;
+    let found = asserted(txn, redacted.record()).filter(|(_, row)| row.done.is_some());
+    if let Some((_, row)) = found {
         let mut known = txn.read(KIND, row.asserted)?.record;
         if let Record::Proposal(known) = &mut known
             && row.is_retracted
@@ -91,41 +91,34 @@ pub(super) fn put(
             // taken applies to its edits.
             known.created_at = proposal.created_at;
         }
-        let same = |known: &Record| matches!(known, Record::Proposal(known) if same(known));
-        if proposal.created_at.is_valid && !says(txn, &known, same)? {
+        if is_valid && !says(txn, &known, same)? {
             return Err(lifecycle(format!(
                 "the proposal is {}: its edits stand; propose others under a request_id of their own",
                 row.state.as_str()
             )));
         }
     }
-    let is_valid = proposal.created_at.is_valid;
-    put_version(txn, redacted, key, is_valid, |known| match known {
-        Record::Proposal(known) if known.request_id == proposal.request_id => Ok(same(known)),
-        _ => Err(collision()),
-    })
+    put_version(txn, redacted, is_valid, same)
 }
 
 pub(super) fn put_step(txn: &mut Txn<'_>, redacted: &Redacted, step: &ProposalStep) -> Result<Ack> {
-    let found = txn.find(KIND, [&step.request_id.to_string(), ""]);
-    let Some((id, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
+    let Some((id, row)) = asserted(txn, redacted.record()) else {
         let message = "there is no proposal of this request: record it first";
         return Err(not_found(message));
     };
-    let last = outcome(txn, KIND, id)?.map(step_at).transpose()?;
-    // The privacy settings may have changed since the step was written.
-    let last = last.map(|(seq, last)| Ok((seq, txn.redact(last.into())?)));
+    let last = outcome(txn, KIND, id)?.map(|last| {
+        // The privacy settings may have changed since the step was written.
+        let step: ProposalStep = record_in(txn.redact(last.record)?.record()).cloned()?;
+        Ok((last.seq.unwrap_or(0), step))
+    });
     let last = last.transpose()?;
-    let last = match &last {
-        Some((seq, last)) => Some((*seq, step_in(last.record())?)),
-        None => None,
-    };
-    let current = last.map_or(ProposalStatus::Pending, |(_, last)| last.status);
-    if let Some((seq, last)) = last
+    let current = last.as_ref().map(|(_, last)| last.status);
+    let current = current.unwrap_or_default();
+    if let Some((seq, last)) = &last
         && took(last, step)
     {
         check_commit(last, step)?;
-        return unchanged(txn, row.done, seq);
+        return unchanged(txn, row.done, *seq);
     }
     if row.is_retracted {
         let message = "the proposal was retracted: propose it again before its next step";
@@ -141,12 +134,12 @@ pub(super) fn put_step(txn: &mut Txn<'_>, redacted: &Redacted, step: &ProposalSt
         return txn.push(redacted, None).map(Ack::added);
     };
     let mut step = step.clone();
-    let decided_at = decided_at(last);
-    let applied_at = applied_at(last).filter(|_| step.status != ProposalStatus::Applied);
+    let decided_at = decided_at(&last);
+    let applied_at = applied_at(&last).filter(|_| step.status != ProposalStatus::Applied);
     fill("decided_at", &mut step.decided_at, decided_at)?;
     fill("applied_at", &mut step.applied_at, applied_at)?;
     if step.status == ProposalStatus::Reverted {
-        check_commit(last, &step)?;
+        check_commit(&last, &step)?;
         step.commit_hash.clone_from(&last.commit_hash);
     }
     let redacted = txn.redact(step.into())?;
@@ -171,10 +164,9 @@ fn check_commit(last: &ProposalStep, step: &ProposalStep) -> Result<()> {
     match (&last.commit_hash, &step.commit_hash) {
         (known, Some(given)) if known.as_ref() != Some(given) => {
             let known = known.as_deref().unwrap_or("no commit");
-            let message = format!(
+            Err(conflict(format!(
                 "the proposal was applied by {known:?} and now {given:?}: the first stands"
-            );
-            Err(Error::new(ErrorKind::Conflict, message))
+            )))
         }
         _ => Ok(()),
     }
@@ -182,10 +174,9 @@ fn check_commit(last: &ProposalStep, step: &ProposalStep) -> Result<()> {
 
 fn fill(name: &str, given: &mut Option<i64>, known: Option<i64>) -> Result<()> {
     match (*given, known) {
-        (Some(time), Some(known)) if time != known => {
-            let message = format!("{name} is {known} in the log and now {time}: the first stands");
-            Err(Error::new(ErrorKind::Conflict, message))
-        }
+        (Some(time), Some(known)) if time != known => Err(conflict(format!(
+            "{name} is {known} in the log and now {time}: the first stands"
+        ))),
         _ => {
             *given = known;
             Ok(())
@@ -210,97 +201,39 @@ fn applied_at(step: &ProposalStep) -> Option<i64> {
     }
 }
 
-fn same(known: &CodeEditProposal, proposal: &CodeEditProposal) -> bool {
-    let rest = |proposal: &CodeEditProposal| CodeEditProposal {
-        diffs_json: String::new(),
-        ..proposal.clone()
-    };
-    same_json(Some(&known.diffs_json), Some(&proposal.diffs_json)) && rest(known) == rest(proposal)
-}
+impl Lists for ProposalQuery {
+    type Item = CodeEditProposal;
+    const KIND: Kind = KIND;
 
-fn proposal_at(decoded: Decoded) -> Result<CodeEditProposal> {
-    match decoded.record {
-        Record::Proposal(proposal) => Ok(proposal),
-        _ => Err(collision()),
+    fn walk(&self, _: Hasher, is_now: bool) -> Walk {
+        let status = self.status.filter(|_| is_now);
+        let select = status.map_or(Select::All, |status| at_status(KIND, status.as_str()));
+        let walk = Walk::all(self.order, self.limit, self.after).of(select);
+        walk.within(self.since, self.until)
     }
-}
 
-fn step_in(record: &Record) -> Result<&ProposalStep> {
-    match record {
-        Record::ProposalStep(step) => Ok(step),
-        _ => Err(collision()),
+    fn matches(&self, proposal: &CodeEditProposal) -> bool {
+        self.status.is_none_or(|status| proposal.status == status)
     }
-}
 
-fn step_at(decoded: Decoded) -> Result<(u64, ProposalStep)> {
-    match decoded.record {
-        Record::ProposalStep(step) => Ok((decoded.seq.unwrap_or(0), step)),
-        _ => Err(collision()),
-    }
-}
-
-pub(super) fn get(
-    view: &Snapshot<'_>,
-    request_id: Uuid,
-    as_of: Option<i64>,
-) -> Result<Option<CodeEditProposal>> {
-    let Some((row, _)) = view.find(KIND, [&request_id.to_string(), ""]) else {
-        return Ok(None);
-    };
-    let proposal = read(view, row, as_of)?;
-    Ok(proposal.filter(|proposal| proposal.request_id == request_id))
-}
-
-pub(super) fn list(
-    inner: &Inner,
-    query: &ProposalQuery,
-    bytes_max: usize,
-    as_of: Option<i64>,
-) -> Result<Page<CodeEditProposal>> {
-    // The index knows only the current status of proposals.
-    let select = match query.status.filter(|_| as_of.is_none()) {
-        None => Select::All,
-        Some(ProposalStatus::Pending) => Select::State(Op::Pending),
-        Some(ProposalStatus::Approved) => Select::State(Op::Approved),
-        Some(ProposalStatus::Denied) => Select::State(Op::Denied),
-        Some(ProposalStatus::Applied) => Select::State(Op::Applied),
-        Some(ProposalStatus::Reverted) => Select::State(Op::Reverted),
-    };
-    let walk = Walk {
-        select,
-        since: query.since.unwrap_or(i64::MIN),
-        until: query.until.unwrap_or(i64::MAX),
-        order: query.order,
-        limit: query.limit,
-        bytes_max,
-        after: query.after,
-        as_of,
-    };
-    page(inner, KIND, walk, |view, row| {
-        let proposal = read(view, row, as_of)?;
-        let wanted = |proposal: &CodeEditProposal| {
-            query.status.is_none_or(|status| proposal.status == status)
+    fn read(view: &Snapshot<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<Self::Item>> {
+        let asserted = match as_of {
+            None => standing(view, KIND, id)?,
+            Some(at) => assertion(view, KIND, id, at)?,
         };
-        Ok(proposal
-            .filter(wanted)
-            .map(|proposal| (proposal.created_at.at, proposal)))
-    })
-}
-
-/// The proposal of a row, as it is now or as of a time.
-fn read(view: &Snapshot<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<CodeEditProposal>> {
-    let asserted = match as_of {
-        None => standing(view, KIND, id)?,
-        Some(at) => assertion(view, KIND, id, at)?,
-    };
-    let Some(asserted) = asserted else {
-        return Ok(None);
-    };
-    let mut proposal = proposal_at(asserted)?;
-    if let Some((_, last)) = outcome(view, KIND, id)?.map(step_at).transpose()? {
-        apply(&mut proposal, &last, as_of.unwrap_or(i64::MAX));
+        let Some(asserted) = asserted else {
+            return Ok(None);
+        };
+        let mut proposal = record_of(asserted)?;
+        if let Some(last) = outcome(view, KIND, id)? {
+            apply(&mut proposal, &record_of(last)?, as_of.unwrap_or(i64::MAX));
+        }
+        Ok(Some(proposal))
     }
-    Ok(Some(proposal))
+
+    fn at(proposal: &CodeEditProposal) -> i64 {
+        proposal.created_at.at
+    }
 }
 
 /// Fills in the status of a proposal as of a time, from its last step, which also has the times of

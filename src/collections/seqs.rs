@@ -1,41 +1,59 @@
-//! Reads records by the sequence numbers of their lines.
+//! Reads many records in parts, between which the lock is released to let writers in.
+
+use std::cell::{Cell, RefCell};
+use std::ops::ControlFlow;
 
 use super::page::{PartEnd, ROWS_AT_A_TIME};
 use super::standing_as;
 use crate::error::Result;
-use crate::index::RowId;
+use crate::index::{Position, RowId, Select, Table};
 use crate::line::TypedRecord;
-use crate::store::{Inner, ReadAhead, Reads};
+use crate::record::Kind;
+use crate::store::{Inner, ReadAhead, Reads, Snapshot};
 
-/// Calls `take` with the records that have these sequence numbers, each with its number and its
-/// time. Removed records are left out. The lock is released after every few records to let writers
-/// in.
+/// Calls `take` with the records that have these sequence numbers, each with its position among all
+/// records of its kind. Removed records are left out.
 pub(crate) fn with_seqs<T: TypedRecord>(
     inner: &Inner,
     seqs: &[u64],
-    mut take: impl FnMut(u64, i64, T),
+    mut take: impl FnMut(Position, T) -> Result<()>,
 ) -> Result<()> {
-    let (mut left, mut ahead) = (seqs, ReadAhead::new());
+    let row = |table: &Table, seq: u64| {
+        let id = table.row_from_seq(seq);
+        let row = table.row(id).filter(|row| row.seq == seq);
+        row.map(|_| id)
+    };
+    let read = |view: &Snapshot<'_>, id| {
+        let record = standing_as(view, id)?;
+        Ok(view.table(T::KIND).place(Select::All, id).zip(record))
+    };
+    read_each(inner, T::KIND, seqs, row, read, |(place, record)| {
+        take(place, record)
+    })
+}
+
+/// Calls `take` with what `read` makes of the rows of these keys. Keys without a row are left out.
+pub(super) fn read_each<K: Copy, T>(
+    inner: &Inner,
+    kind: Kind,
+    keys: &[K],
+    row: impl Fn(&Table, K) -> Option<RowId>,
+    read: impl Fn(&Snapshot<'_>, RowId) -> Result<Option<T>>,
+    mut take: impl FnMut(T) -> Result<()>,
+) -> Result<()> {
+    let (mut left, mut ahead) = (keys, ReadAhead::new());
     while !left.is_empty() {
         let (found, count) = inner.with_snapshot_ahead(&mut ahead, |view| {
-            let table = view.table(T::KIND);
-            let row = |seq: &u64| {
-                let id = table.row_from_seq(*seq);
-                let row = table.row(id).filter(|row| row.seq == *seq)?;
-                Some((id, *seq, row.at))
-            };
+            let table = view.table(kind);
             let some = left.iter().take(ROWS_AT_A_TIME);
-            let rows: Vec<Option<(RowId, u64, i64)>> = some.map(row).collect();
-            view.expect(T::KIND, rows.iter().flatten().map(|(id, ..)| *id));
+            let rows: Vec<Option<RowId>> = some.map(|key| row(table, *key)).collect();
+            view.expect(kind, rows.iter().flatten().copied());
             let (mut found, mut end) = (Vec::new(), PartEnd::new());
-            for (place, (id, seq, at)) in rows
-                .iter()
-                .enumerate()
-                .filter_map(|(place, row)| Some((place, (*row)?)))
-            {
-                match standing_as(view, id) {
+            for (place, id) in rows.iter().enumerate() {
+                let Some(id) = id else { continue };
+                match read(view, *id) {
                     Err(_) if view.lacks_lines() && place > 0 => return Ok((found, place)),
-                    record => found.extend(record?.map(|record| (seq, at, record))),
+                    item => found.extend(item?),
                 }
                 if end.has_come(true) {
                     return Ok((found, place + 1));
@@ -43,10 +61,43 @@ pub(crate) fn with_seqs<T: TypedRecord>(
             }
             Ok((found, rows.len()))
         })?;
-        for (seq, at, record) in found {
-            take(seq, at, record);
-        }
+        found.into_iter().try_for_each(&mut take)?;
         left = left.get(count..).unwrap_or_default();
     }
+    Ok(())
+}
+
+/// Calls `each` with the rows of a list, in order, until it breaks. `reads`: it reads the line of
+/// each row; otherwise it only consults the index, or reads few lines. Rows that writers add
+/// meanwhile may be included.
+pub(super) fn each_row(
+    inner: &Inner,
+    kind: Kind,
+    select: Select,
+    (from, to): (Position, Position),
+    reads: bool,
+    each: impl FnMut(&Snapshot<'_>, RowId) -> Result<ControlFlow<()>>,
+) -> Result<()> {
+    let (from, each, mut ahead) = (Cell::new(from), RefCell::new(each), ReadAhead::new());
+    let part = |view: &Snapshot<'_>| {
+        let table = view.table(kind);
+        if reads {
+            let rows = table.walk(select, from.get(), to);
+            view.expect(kind, rows.take(ROWS_AT_A_TIME));
+        }
+        let (mut each, mut end) = (each.borrow_mut(), PartEnd::new());
+        for row in table.walk(select, from.get(), to) {
+            if each(view, row)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            let place = table.place(select, row);
+            from.set(place.map_or(to, |place| Position::after(place.at, place.seq)));
+            if end.has_come(reads) {
+                return Ok(ControlFlow::Continue(()));
+            }
+        }
+        Ok(ControlFlow::Break(()))
+    };
+    while inner.with_snapshot_ahead(&mut ahead, part)?.is_continue() {}
     Ok(())
 }

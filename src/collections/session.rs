@@ -1,21 +1,18 @@
 //! A session as a tree: each prompt, below it the answers, and below those the tool calls.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 use super::page::{Order, ROWS_AT_A_TIME};
-use super::{
-    CallQuery, ConversationQuery, MessageQuery, SpanStatus, TurnQuery, calls, conversations,
-    messages, turns,
-};
+use super::{CallQuery, ConversationQuery, MessageQuery, SpanStatus, TurnQuery, messages};
 use crate::error::Result;
 use crate::record::{
-    Conversation, ConversationMessage, ConversationStats, ConversationTurn, ConversationView, Role,
-    ToolCall, ToolCallView, ToolStatus, TurnKind,
+    CallStatus, Conversation, ConversationMessage, ConversationStats, ConversationTurn,
+    ConversationView, Role, ToolCall, ToolCallView, TurnKind,
 };
-use crate::store::{Inner, Store};
+use crate::store::Store;
 
 /// The item of a node of a session's tree.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -105,11 +102,10 @@ impl Store {
     /// # Ok::<(), decklog::Error>(())
     /// ```
     pub fn session_tree(&self, id: Uuid) -> Result<Option<SessionTree>> {
-        let inner = self.inner();
-        let conversation = inner.with_snapshot(|view| conversations::get(view, id))?;
+        let conversation = self.get_conversation(id)?;
         let mut tree = of_turns(self, id)?;
         if tree.is_empty() {
-            tree = of_messages(inner, id)?;
+            tree = of_messages(self, id)?;
         }
         if conversation.is_none() && tree.is_empty() {
             return Ok(None);
@@ -122,15 +118,11 @@ impl Store {
         };
         let mut tree = with_agents(tree, self.conversations(&agents)?.items);
         let mut nodes = Vec::with_capacity(tree.len() + 1);
-        if let Some((conversation, stats)) = conversation {
-            let began = conversation.created_at.at();
+        if let Some(conversation) = conversation {
+            let mut root = of_conversation(conversation, 0);
             let ended = tree.iter().map(SessionNode::ends).max();
-            nodes.push(SessionNode {
-                depth: 0,
-                at: began,
-                duration_ms: ended.map(|ended| ended.saturating_sub(began)),
-                ..of_conversation((conversation, stats), 0)
-            });
+            root.duration_ms = ended.map(|ended| ended.saturating_sub(root.at));
+            nodes.push(root);
             for node in &mut tree {
                 node.depth += 1;
             }
@@ -143,17 +135,11 @@ impl Store {
 type Whole = (Conversation, ConversationStats);
 
 fn of_conversation(conversation: Whole, depth: usize) -> SessionNode {
-    let began = conversation.0.created_at.at();
-    plain(
-        SessionItem::Conversation(Box::new(conversation)),
-        depth,
-        began,
-    )
+    SessionNode::new(SessionItem::Conversation(Box::new(conversation)), depth)
 }
 
 /// Inserts the conversations of sub-agents, each below the call that started it.
-fn with_agents(tree: Vec<SessionNode>, agents: Vec<Whole>) -> Vec<SessionNode> {
-    let mut agents: Vec<Option<Whole>> = agents.into_iter().map(Some).collect();
+fn with_agents(tree: Vec<SessionNode>, mut agents: Vec<Whole>) -> Vec<SessionNode> {
     let mut nodes = Vec::with_capacity(tree.len() + agents.len());
     for node in tree {
         let call = match &node.item {
@@ -166,52 +152,68 @@ fn with_agents(tree: Vec<SessionNode>, agents: Vec<Whole>) -> Vec<SessionNode> {
         let depth = node.depth + 1;
         nodes.push(node);
         let Some(call) = call else { continue };
-        for agent in &mut agents {
-            let is_its = |(it, _): &mut Whole| it.parent_call_id.as_ref() == Some(&call);
-            let its = agent.take_if(is_its);
-            nodes.extend(its.map(|agent| of_conversation(agent, depth)));
-        }
+        let is_its = |(it, _): &mut Whole| it.parent_call_id.as_ref() == Some(&call);
+        let its = agents.extract_if(.., is_its);
+        nodes.extend(its.map(|agent| of_conversation(agent, depth)));
     }
-    let others = agents.into_iter().flatten();
-    nodes.extend(others.map(|agent| of_conversation(agent, 0)));
+    nodes.extend(agents.into_iter().map(|agent| of_conversation(agent, 0)));
     nodes
 }
 
 impl SessionNode {
+    fn new(item: SessionItem, depth: usize) -> SessionNode {
+        let (at, duration_ms, status) = match &item {
+            SessionItem::Conversation(it) => (it.0.created_at.at(), None, None),
+            SessionItem::Turn(turn) => (turn.created_at.at, None, None),
+            SessionItem::Message(message) => {
+                let status = match message.role {
+                    _ if message.error.is_some() => Some(SpanStatus::Failed),
+                    Role::Tool if message.error_type.is_some() => Some(SpanStatus::Failed),
+                    Role::Assistant => Some(SpanStatus::Completed),
+                    _ => None,
+                };
+                (message.timestamp.at(), message.latency_ms, status)
+            }
+            SessionItem::Call(call) => {
+                let (req, done) = &**call;
+                let status = match CallStatus::of(done.as_ref()) {
+                    CallStatus::Requested => SpanStatus::Running,
+                    CallStatus::Completed => SpanStatus::Completed,
+                    CallStatus::Failed => SpanStatus::Failed,
+                };
+                let latency_ms = done.as_ref().map(|done| done.latency_ms);
+                (req.started_at.at, latency_ms, Some(status))
+            }
+        };
+        SessionNode {
+            item,
+            depth,
+            at,
+            duration_ms,
+            status,
+            reasoning: None,
+        }
+    }
+
     fn ends(&self) -> i64 {
         self.at.saturating_add(self.duration_ms.unwrap_or(0))
     }
 }
 
-/// A prompt and the nodes below it.
-struct Prompt {
-    node: SessionNode,
-    below: Vec<SessionNode>,
-}
-
-fn plain(item: SessionItem, depth: usize, at: i64) -> SessionNode {
-    SessionNode {
-        item,
-        depth,
-        at,
-        duration_ms: None,
-        status: None,
-        reasoning: None,
-    }
-}
+/// A prompt, followed by the nodes below it.
+type Prompt = Vec<SessionNode>;
 
 fn of_turns(store: &Store, thread_id: Uuid) -> Result<Vec<SessionNode>> {
-    let inner = store.inner();
     let query = TurnQuery {
         thread_id: Some(thread_id),
         limit: usize::MAX,
         ..TurnQuery::default()
     };
-    let mut turns = turns::list(inner, &query, usize::MAX, None)?.items;
+    let mut turns = store.turns(&query)?.items;
     // Sub-agents share the thread but have conversations, and so trees, of their own.
     let mut are_others = Vec::with_capacity(turns.len());
     for some in turns.chunks(ROWS_AT_A_TIME) {
-        are_others.extend(inner.with_snapshot(|view| {
+        are_others.extend(store.inner().with_snapshot(|view| {
             let is_other =
                 |turn: &ConversationTurn| messages::is_of_another(view, turn.message_id, thread_id);
             Ok(some.iter().map(is_other).collect::<Vec<_>>())
@@ -220,36 +222,24 @@ fn of_turns(store: &Store, thread_id: Uuid) -> Result<Vec<SessionNode>> {
     let mut are_others = are_others.into_iter();
     turns.retain(|_| are_others.next() != Some(true));
     let origins = origins(&turns);
-    let mut prompts: Vec<Prompt> = Vec::new();
-    // Index of a prompt in `prompts`, by the index of its turn.
-    let mut places = HashMap::new();
-    for (place, turn) in turns.iter().enumerate() {
-        if origins[place] == place {
-            places.insert(place, prompts.len());
-            prompts.push(Prompt {
-                node: plain(SessionItem::Turn(turn.clone()), 0, turn.created_at.at),
-                below: Vec::new(),
-            });
-        }
-    }
+    // By the index of their turns.
+    let mut prompts: BTreeMap<usize, Prompt> = BTreeMap::new();
     for (place, turn) in turns.into_iter().enumerate() {
         let origin = origins[place];
-        let Some(prompt) = places.get(&origin).and_then(|at| prompts.get_mut(*at)) else {
-            continue;
-        };
-        let (id, at) = (turn.id, turn.created_at.at);
-        let is_below = origin != place;
-        if is_below && turn.kind != TurnKind::Tool {
+        let prompt = prompts.entry(origin).or_default();
+        let (id, is_below) = (turn.id, origin != place);
+        if !is_below {
+            prompt.insert(0, SessionNode::new(SessionItem::Turn(turn), 0));
+        } else if turn.kind != TurnKind::Tool {
             let reasoning = reasoning_of(store, &turn)?;
-            prompt.below.push(SessionNode {
+            prompt.push(SessionNode {
                 reasoning,
-                ..plain(SessionItem::Turn(turn), 1, at)
+                ..SessionNode::new(SessionItem::Turn(turn), 1)
             });
         }
-        let calls = calls_of(inner, id, 1 + usize::from(is_below))?;
-        prompt.below.extend(calls);
+        prompt.extend(calls_of(store, id, 1 + usize::from(is_below))?);
     }
-    Ok(drawn(prompts))
+    Ok(drawn(prompts.into_values()))
 }
 
 /// For each turn, the index of the prompt at the end of its chain of parents. Turns are sorted by
@@ -287,10 +277,7 @@ fn origins(turns: &[ConversationTurn]) -> Vec<usize> {
             is_on_path[place] = false;
         }
     }
-    let found = origins.into_iter().enumerate();
-    found
-        .map(|(place, origin)| origin.unwrap_or(place))
-        .collect()
+    origins.into_iter().flatten().collect()
 }
 
 /// The model's reasoning before a turn, taken from the message of the turn's line.
@@ -305,78 +292,48 @@ fn reasoning_of(store: &Store, turn: &ConversationTurn) -> Result<Option<String>
     Ok(message.and_then(|message| message.reasoning))
 }
 
-fn calls_of(inner: &Inner, turn: Uuid, depth: usize) -> Result<Vec<SessionNode>> {
+fn calls_of(store: &Store, turn: Uuid, depth: usize) -> Result<Vec<SessionNode>> {
     let query = CallQuery {
         parent_id: Some(turn),
         order: Order::OldestFirst,
         limit: usize::MAX,
         ..CallQuery::default()
     };
-    let calls = calls::list(inner, &query, usize::MAX, None)?
-        .items
-        .into_iter();
-    let node = |call: ToolCall| SessionNode {
-        duration_ms: call.1.as_ref().map(|done| done.latency_ms),
-        status: Some(match call.1.as_ref().map(|done| done.status) {
-            None => SpanStatus::Running,
-            Some(ToolStatus::Completed) => SpanStatus::Completed,
-            Some(ToolStatus::Failed) => SpanStatus::Failed,
-        }),
-        ..plain_call(call, depth)
-    };
+    let calls = store.tool_calls(&query)?.items.into_iter();
+    let node = |call| SessionNode::new(SessionItem::Call(Box::new(call)), depth);
     Ok(calls.map(node).collect())
 }
 
-fn plain_call(call: ToolCall, depth: usize) -> SessionNode {
-    let at = call.0.started_at.at;
-    plain(SessionItem::Call(Box::new(call)), depth, at)
-}
-
-fn of_messages(inner: &Inner, conversation_id: Uuid) -> Result<Vec<SessionNode>> {
+fn of_messages(store: &Store, conversation_id: Uuid) -> Result<Vec<SessionNode>> {
     let query = MessageQuery {
         limit: usize::MAX,
         ..MessageQuery::default()
     };
     let mut prompts: Vec<Prompt> = Vec::new();
-    for message in messages::list(inner, Some(conversation_id), &query)?.items {
-        let at = message.timestamp.at();
+    for message in store.messages(conversation_id, &query)?.items {
         let is_prompt = message.role == Role::User;
-        let status = match message.role {
-            _ if message.error.is_some() => Some(SpanStatus::Failed),
-            Role::Tool if message.error_type.is_some() => Some(SpanStatus::Failed),
-            Role::Assistant => Some(SpanStatus::Completed),
-            _ => None,
-        };
-        let mut node = SessionNode {
-            duration_ms: message.latency_ms,
-            status,
-            ..plain(SessionItem::Message(Box::new(message)), 0, at)
-        };
+        let mut node = SessionNode::new(SessionItem::Message(Box::new(message)), 0);
         match prompts.last_mut().filter(|_| !is_prompt) {
             Some(prompt) => {
                 node.depth = 1;
-                prompt.below.push(node);
+                prompt.push(node);
             }
-            None => prompts.push(Prompt {
-                node,
-                below: Vec::new(),
-            }),
+            None => prompts.push(vec![node]),
         }
     }
     Ok(drawn(prompts))
 }
 
-/// The prompts, each followed by the nodes below it. The duration of a prompt extends to the end of
-/// the last of them.
-fn drawn(prompts: Vec<Prompt>) -> Vec<SessionNode> {
-    let mut nodes = Vec::new();
-    for Prompt { mut node, below } in prompts {
-        if node.duration_ms.is_none() {
+/// The nodes of all prompts. The duration of a prompt extends to the end of the last node below it.
+fn drawn(prompts: impl IntoIterator<Item = Prompt>) -> Vec<SessionNode> {
+    let with_duration = |mut nodes: Prompt| {
+        if let [prompt, below @ ..] = &mut nodes[..]
+            && prompt.duration_ms.is_none()
+        {
             let ended = below.iter().map(SessionNode::ends).max();
-            node.duration_ms = ended.map(|ended| ended.saturating_sub(node.at).max(0));
+            prompt.duration_ms = ended.map(|ended| ended.saturating_sub(prompt.at).max(0));
         }
-        nodes.push(node);
-        nodes.extend(below);
-    }
-    nodes
+        nodes
+    };
+    prompts.into_iter().flat_map(with_duration).collect()
 }

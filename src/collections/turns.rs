@@ -3,15 +3,14 @@
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
-use super::as_of::assertion;
-use super::page::{Cursor, Page, Walk, page};
+use super::as_of::{Lists, assertion};
+use super::page::{Cursor, Page, Walk};
 use super::query::query;
-use super::{Ack, collision, get_row, lower, put_version, standing_as, time};
+use super::{Ack, lower, put_version, record_of, standing_as, time};
 use crate::error::Result;
-use crate::index::{RowId, Select};
-use crate::line::Decoded;
-use crate::record::{ConversationTurn, Kind, Record, TurnKind};
-use crate::store::{Inner, Redacted, RowLines, Snapshot, Store, Txn};
+use crate::index::{Hasher, RowId, Select};
+use crate::record::{ConversationTurn, Kind, TurnKind};
+use crate::store::{Redacted, RowLines, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::ConversationTurns;
 
@@ -58,15 +57,6 @@ query! {
     }
 }
 
-impl TurnQuery {
-    fn matches(&self, turn: &ConversationTurn) -> bool {
-        self.message_id.is_none_or(|id| turn.message_id == id)
-            && self.parent_id.is_none_or(|id| turn.parent_id == Some(id))
-            && self.thread_id.is_none_or(|id| turn.thread_id == Some(id))
-            && self.kind.is_none_or(|kind| turn.kind == kind)
-    }
-}
-
 impl Store {
     /// The turn with this id; `None` if it does not exist or is retracted.
     pub fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
@@ -86,89 +76,55 @@ pub(super) fn put(
     turn: &ConversationTurn,
     but_time: bool,
 ) -> Result<Ack> {
-    let id = turn.id.to_string();
-    put_version(
-        txn,
-        redacted,
-        [&id, ""],
-        turn.created_at.is_valid,
-        |known| match known {
-            Record::Turn(known) if known.id == turn.id => {
-                let created_at = time(turn.created_at, known.created_at, but_time);
-                let turn = ConversationTurn {
-                    created_at,
-                    ..turn.clone()
-                };
-                Ok(*known == turn)
-            }
-            _ => Err(collision()),
-        },
-    )
+    let same = |known: &ConversationTurn| {
+        let turn = ConversationTurn {
+            created_at: time(turn.created_at, known.created_at, but_time),
+            ..turn.clone()
+        };
+        *known == turn
+    };
+    put_version(txn, redacted, turn.created_at.is_valid, same)
 }
 
-fn turn_at(decoded: Decoded) -> Result<ConversationTurn> {
-    match decoded.record {
-        Record::Turn(turn) => Ok(turn),
-        _ => Err(collision()),
+impl Lists for TurnQuery {
+    type Item = ConversationTurn;
+    const KIND: Kind = KIND;
+
+    fn walk(&self, hasher: Hasher, _: bool) -> Walk {
+        let of = |field, id| {
+            let mut text = [0; Hyphenated::LENGTH];
+            Select::Lookup(field, hasher.lookup(lower(id, &mut text)))
+        };
+        // Prefer the filter with the fewest turns per value.
+        let select = match (self.message_id, self.parent_id, self.thread_id) {
+            (Some(id), ..) => of(1, id),
+            (_, Some(id), _) => of(0, id),
+            (.., Some(id)) => of(2, id),
+            _ => Select::All,
+        };
+        let walk = Walk::all(self.order, self.limit, self.after).of(select);
+        walk.within(self.since, self.until)
     }
-}
 
-pub(super) fn get(inner: &Inner, id: Uuid, as_of: Option<i64>) -> Result<Option<ConversationTurn>> {
-    let mut text = [0; Hyphenated::LENGTH];
-    let key = [lower(id, &mut text), ""];
-    let quick = |lines: &RowLines<'_>| lines.asserted();
-    let turn = get_row(inner, KIND, key, as_of, quick, |view, row| {
-        read(view, row, as_of)
-    })?;
-    Ok(turn.filter(|turn| turn.id == id))
-}
+    fn matches(&self, turn: &ConversationTurn) -> bool {
+        self.message_id.is_none_or(|id| turn.message_id == id)
+            && self.parent_id.is_none_or(|id| turn.parent_id == Some(id))
+            && self.thread_id.is_none_or(|id| turn.thread_id == Some(id))
+            && self.kind.is_none_or(|kind| turn.kind == kind)
+    }
 
-pub(super) fn list(
-    inner: &Inner,
-    query: &TurnQuery,
-    bytes_max: usize,
-    as_of: Option<i64>,
-) -> Result<Page<ConversationTurn>> {
-    let hash = |id: Uuid| {
-        let mut text = [0; Hyphenated::LENGTH];
-        inner.hasher().lookup(lower(id, &mut text))
-    };
-    // Prefer the filter with the fewest turns per value.
-    let select = match query {
-        TurnQuery {
-            message_id: Some(id),
-            ..
-        } => Select::Lookup(1, hash(*id)),
-        TurnQuery {
-            parent_id: Some(id),
-            ..
-        } => Select::Lookup(0, hash(*id)),
-        TurnQuery {
-            thread_id: Some(id),
-            ..
-        } => Select::Lookup(2, hash(*id)),
-        _ => Select::All,
-    };
-    let walk = Walk {
-        select,
-        since: query.since.unwrap_or(i64::MIN),
-        until: query.until.unwrap_or(i64::MAX),
-        order: query.order,
-        limit: query.limit,
-        bytes_max,
-        after: query.after,
-        as_of,
-    };
-    page(inner, KIND, walk, |view, row| {
-        let turn = read(view, row, as_of)?.filter(|turn| query.matches(turn));
-        Ok(turn.map(|turn| (turn.created_at.at, turn)))
-    })
-}
+    fn read(view: &Snapshot<'_>, row: RowId, as_of: Option<i64>) -> Result<Option<Self::Item>> {
+        match as_of {
+            None => standing_as(view, row),
+            Some(at) => assertion(view, KIND, row, at)?.map(record_of).transpose(),
+        }
+    }
 
-/// The turn of a row, as it is now or as of a time.
-fn read(view: &Snapshot<'_>, id: RowId, as_of: Option<i64>) -> Result<Option<ConversationTurn>> {
-    match as_of {
-        None => standing_as(view, id),
-        Some(at) => assertion(view, KIND, id, at)?.map(turn_at).transpose(),
+    fn read_lines(lines: &RowLines<'_>) -> Option<ConversationTurn> {
+        lines.asserted()
+    }
+
+    fn at(turn: &ConversationTurn) -> i64 {
+        turn.created_at.at
     }
 }

@@ -136,8 +136,7 @@ pub(super) async fn list(
     ListAsOf { query, as_of }: ListAsOf<CallQuery>,
 ) -> Answer {
     app.page(move |app, bytes_max| {
-        let store = app.store.as_of(as_of);
-        let page = store.tool_calls_within(&query, bytes_max)?;
+        let page = app.store.as_of(as_of).list(&query, bytes_max)?;
         let made = Made::ok(&Calls {
             items: page.items.iter().map(ToolCallView::from).collect(),
             next: page.next.map(|next| next.to_string()),

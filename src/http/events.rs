@@ -53,7 +53,7 @@ type Events = Paged<Event>;
 )]
 pub(super) async fn list(State(app): State<Shared>, Query(query): Query<EventQuery>) -> Answer {
     app.list(query.limit, move |app, bytes_max| {
-        app.store.events_within(&query, bytes_max)
+        app.store.as_of(None).list(&query, bytes_max)
     })
     .await
 }

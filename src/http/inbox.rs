@@ -67,7 +67,7 @@ type Tasks = Paged<InboxTask>;
 )]
 pub(super) async fn list(State(app): State<Shared>, Query(query): Query<TaskQuery>) -> Answer {
     app.list(query.limit, move |app, bytes_max| {
-        app.store.inbox().list_within(&query, bytes_max)
+        app.store.as_of(None).list(&query, bytes_max)
     })
     .await
 }

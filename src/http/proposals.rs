@@ -84,7 +84,7 @@ pub(super) async fn list(
     ListAsOf { query, as_of }: ListAsOf<ProposalQuery>,
 ) -> Answer {
     app.list(query.limit, move |app, bytes_max| {
-        app.store.as_of(as_of).proposals_within(&query, bytes_max)
+        app.store.as_of(as_of).list(&query, bytes_max)
     })
     .await
 }

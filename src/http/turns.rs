@@ -55,7 +55,7 @@ pub(super) async fn list(
     ListAsOf { query, as_of }: ListAsOf<TurnQuery>,
 ) -> Answer {
     app.list(query.limit, move |app, bytes_max| {
-        app.store.as_of(as_of).turns_within(&query, bytes_max)
+        app.store.as_of(as_of).list(&query, bytes_max)
     })
     .await
 }

@@ -123,7 +123,7 @@ impl Hasher {
         self.key_of_bytes(parts.map(str::as_bytes))
     }
 
-    fn key_of(self, [one, two]: [&Value<'_>; 2]) -> KeyHash {
+    pub(crate) fn key_of(self, [one, two]: [&Value<'_>; 2]) -> KeyHash {
         let mut texts = [[0; Value::BYTES]; 2];
         let [first, second] = &mut texts;
         self.key_of_bytes([one.text(first), two.text(second)])

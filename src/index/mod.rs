@@ -16,7 +16,7 @@ mod table;
 mod walk;
 
 pub(crate) use bytes::{Codec, In, encoded_as};
-pub(crate) use conversation_totals::{ConversationTotals, status_state};
+pub(crate) use conversation_totals::{ConversationSums, ConversationTotals, status_state};
 pub(crate) use entry::{CALL_ID, Entry, Hasher, KeyHash, Loc, REQUEST_ID, Sums};
 pub(crate) use rows::{Position, Row, RowId};
 pub(crate) use table::{Extent, Select, Table};

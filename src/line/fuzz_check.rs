@@ -68,6 +68,7 @@ pub(super) fn fast_path(kind: Kind, line: &[u8]) {
         Kind::Events => canonical_as(line).ok().map(Record::Event),
         Kind::History => canonical_as(line).ok().map(Record::History),
         Kind::Messages => canonical_as(line).ok().map(Record::Message),
+        Kind::ThoughtRecords => canonical_as(line).ok().map(Record::Thought),
         Kind::ToolCalls => {
             let request = canonical_as(line).ok().map(Record::CallRequested);
             request.or_else(|| canonical_as(line).ok().map(Record::CallDone))
@@ -234,6 +235,7 @@ pub(super) fn has_own_type(record: &Record) -> bool {
             | Record::Event(_)
             | Record::History(_)
             | Record::Message(_)
+            | Record::Thought(_)
     )
 }
 
@@ -246,6 +248,7 @@ pub(super) fn typed(of_type: &Record, line: &[u8]) -> Option<Record> {
         Record::Event(_) => canonical_as(line).ok().map(Record::Event),
         Record::History(_) => canonical_as(line).ok().map(Record::History),
         Record::Message(_) => canonical_as(line).ok().map(Record::Message),
+        Record::Thought(_) => canonical_as(line).ok().map(Record::Thought),
         _ => None,
     }
 }

@@ -7,21 +7,18 @@ use super::decode::{Reason, decode_any};
 use super::{Op, split_crc};
 use crate::record::declare::Fields;
 use crate::record::{
-    ConversationMessage, ConversationTurn, Event, HistoryEntry, Kind, Record, ToolCallDone,
-    ToolCallReq,
+    ConversationMessage, ConversationTurn, Event, HistoryEntry, Kind, RecordType, ThoughtRecord,
+    ToolCallDone, ToolCallReq,
 };
 
 /// A record type that can be read without the enum.
-pub(crate) trait TypedRecord: Sized {
+pub(crate) trait TypedRecord: RecordType {
     const KIND: Kind;
     /// The type that declares the fields of its lines.
     type Of: Fields + Into<Self>;
 
     /// Whether a line of its kind with this op holds this type.
     fn is_of(op: Op) -> bool;
-
-    /// Extracts this type from a record.
-    fn of(record: Record) -> Option<Self>;
 }
 
 /// As [`decode`](super::decode()); `None` if the line holds a record of another type.
@@ -54,52 +51,24 @@ pub(super) fn canonical_as<T: TypedRecord>(line: &[u8]) -> Read<T> {
 }
 
 macro_rules! typed {
-    ($typed:ty, $of:ty, $kind:ident, $variant:ident, $ops:pat) => {
-        impl TypedRecord for $typed {
+    ($($typed:ty, $of:ty: $kind:ident ($ops:pat);)+) => {
+        $(impl TypedRecord for $typed {
             const KIND: Kind = Kind::$kind;
             type Of = $of;
 
             fn is_of(op: Op) -> bool {
                 matches!(op, $ops)
             }
-
-            fn of(record: Record) -> Option<$typed> {
-                match record {
-                    Record::$variant(typed) => Some(typed),
-                    _ => None,
-                }
-            }
-        }
+        })+
     };
 }
 
-typed!(
-    ConversationTurn,
-    ConversationTurn,
-    ConversationTurns,
-    Turn,
-    _
-);
-typed!(Event, Event, Events, Event, _);
-typed!(HistoryEntry, HistoryEntry, History, History, _);
-typed!(
-    Box<ConversationMessage>,
-    ConversationMessage,
-    Messages,
-    Message,
-    _
-);
-typed!(
-    ToolCallReq,
-    ToolCallReq,
-    ToolCalls,
-    CallRequested,
-    Op::Requested | Op::Retracted
-);
-typed!(
-    ToolCallDone,
-    ToolCallDone,
-    ToolCalls,
-    CallDone,
-    Op::Completed | Op::Failed
-);
+typed! {
+    ConversationTurn, ConversationTurn: ConversationTurns (_);
+    Event, Event: Events (_);
+    HistoryEntry, HistoryEntry: History (_);
+    Box<ConversationMessage>, ConversationMessage: Messages (_);
+    ThoughtRecord, ThoughtRecord: ThoughtRecords (_);
+    ToolCallReq, ToolCallReq: ToolCalls (Op::Requested | Op::Retracted);
+    ToolCallDone, ToolCallDone: ToolCalls (Op::Completed | Op::Failed);
+}

@@ -429,14 +429,52 @@ impl FieldWriter for Limits {
     }
 }
 
-/// Conversions of record types to [`Record`].
+/// A type of record that a [`Record`] can be.
+pub(crate) trait RecordType: Sized {
+    fn of(record: Record) -> Option<Self>;
+    fn of_ref(record: &Record) -> Option<&Self>;
+    fn of_mut(record: &mut Record) -> Option<&mut Self>;
+}
+
+/// Conversions between record types and [`Record`].
 macro_rules! records {
-    ($($type:ty => $variant:ident,)+) => {
-        $(impl From<$type> for Record {
-            fn from(record: $type) -> Record {
-                Record::$variant(record.into())
+    (@type $type:ty as $boxed:ty => $variant:ident) => {
+        records!(@type $boxed => $variant);
+    };
+    (@type $type:ty => $($variant:ident)|+) => {
+        impl RecordType for $type {
+            fn of(record: Record) -> Option<Self> {
+                match record {
+                    $(Record::$variant(record))|+ => Some(record),
+                    _ => None,
+                }
             }
-        })+
+
+            fn of_ref(record: &Record) -> Option<&Self> {
+                match record {
+                    $(Record::$variant(record))|+ => Some(record),
+                    _ => None,
+                }
+            }
+
+            fn of_mut(record: &mut Record) -> Option<&mut Self> {
+                match record {
+                    $(Record::$variant(record))|+ => Some(record),
+                    _ => None,
+                }
+            }
+        }
+    };
+    ($($type:ty $(as $boxed:ty)? => $variant:ident $(| $later:ident)?,)+) => {
+        $(
+            impl From<$type> for Record {
+                fn from(record: $type) -> Record {
+                    Record::$variant(record.into())
+                }
+            }
+
+            records!(@type $type $(as $boxed)? => $variant $(| $later)?);
+        )+
     };
 }
 
@@ -446,14 +484,14 @@ records! {
     ToolCallDone => CallDone,
     CodeEditProposal => Proposal,
     ProposalStep => ProposalStep,
-    Conversation => Conversation,
-    ConversationMessage => Message,
+    Conversation => Conversation | ConversationUpdated,
+    ConversationMessage as Box<ConversationMessage> => Message,
     Event => Event,
     InboxTask => InboxTask,
     InboxStep => InboxStep,
     HistoryEntry => History,
     ThoughtRecord => Thought,
-    Rollup => Rollup,
+    Rollup as Box<Rollup> => Rollup,
 }
 
 /// The text of an id that the log assigns. 0 means not assigned yet.

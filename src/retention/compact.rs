@@ -101,19 +101,15 @@ impl Store {
         let kept_ms = i64::from(keep_days) * 86_400_000;
         let horizon = Horizon {
             day: Day::of(now.saturating_sub(kept_ms).max(0))?,
-            dry_run,
-        };
-        let run = Run {
-            store: self,
-            horizon,
             today,
+            dry_run,
         };
         let mut done = Compacted::default();
         let mut settled = inner.settled(today)?;
         while !settled.is_empty() {
             let (mut deferred, mut has_dropped) = (BTreeSet::new(), false);
             for (place, segments) in settled {
-                let part = run.compact_part(place, &segments, &mut deferred)?;
+                let part = self.compact_part(horizon, place, &segments, &mut deferred)?;
                 if part.lines == 0 && part.joined == 0 {
                     continue;
                 }
@@ -134,38 +130,16 @@ impl Store {
         }
         Ok(done)
     }
-}
 
-impl Compacted {
-    /// Adds a removal to an earlier one of the same day and kind.
-    fn add(&mut self, part: CompactedPart) {
-        let mut parts = self.parts.iter_mut();
-        match parts.find(|known| (known.day, known.kind) == (part.day, part.kind)) {
-            Some(known) => {
-                known.lines += part.lines;
-                known.bytes += part.bytes;
-                known.joined += part.joined;
-            }
-            None => self.parts.push(part),
-        }
-    }
-}
-
-struct Run<'s> {
-    store: &'s Store,
-    horizon: Horizon,
-    today: Day,
-}
-
-impl Run<'_> {
     /// Compacts the segments of one day and kind. Returns where lines must wait for others.
     fn compact_part(
         &self,
+        horizon: Horizon,
         (day, kind): (Day, Kind),
         segments: &[(SegmentName, u64)],
         deferred: &mut BTreeSet<(Day, Kind)>,
     ) -> Result<CompactedPart> {
-        let (inner, horizon) = (self.store.inner(), self.horizon);
+        let inner = self.inner();
         let mut part = CompactedPart {
             day,
             kind,
@@ -173,7 +147,7 @@ impl Run<'_> {
             bytes: 0,
             joined: 0,
         };
-        for group in groups(segments, inner.segment_bytes_max, day < self.today) {
+        for group in groups(segments, inner.segment_bytes_max, day < horizon.today) {
             let mut judge = |view: &Snapshot<'_>, line: &Candidate<'_>| {
                 let goes = day < horizon.day && is_superseded(view, kind, horizon, line);
                 let waits = |entry| has_older_elsewhere(view, kind, entry, &group);
@@ -203,6 +177,21 @@ impl Run<'_> {
     }
 }
 
+impl Compacted {
+    /// Adds a removal to an earlier one of the same day and kind.
+    fn add(&mut self, part: CompactedPart) {
+        let mut parts = self.parts.iter_mut();
+        match parts.find(|known| (known.day, known.kind) == (part.day, part.kind)) {
+            Some(known) => {
+                known.lines += part.lines;
+                known.bytes += part.bytes;
+                known.joined += part.joined;
+            }
+            None => self.parts.push(part),
+        }
+    }
+}
+
 /// Groups segments to join; only those of a past day are joined.
 fn groups(segments: &[(SegmentName, u64)], bytes_max: u64, is_past: bool) -> Vec<Vec<SegmentName>> {
     let mut groups: Vec<(Vec<SegmentName>, u64)> = Vec::new();
@@ -222,6 +211,7 @@ fn groups(segments: &[(SegmentName, u64)], bytes_max: u64, is_past: bool) -> Vec
 #[derive(Clone, Copy)]
 struct Horizon {
     day: Day,
+    today: Day,
     /// Dry run: nothing is removed. Lines that would be sealed first count as removable, and lines
     /// that wait for another line do not have to wait.
     dry_run: bool,

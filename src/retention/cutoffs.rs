@@ -7,7 +7,7 @@ use crate::store::{Keep, RetentionSettings};
 const DAY_MS: i64 = 86_400_000;
 
 /// The first day to keep of each kind; `None` keeps all.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Cutoffs {
     kinds: [Option<Day>; Kind::ALL.len()],
     errors: Option<Day>,

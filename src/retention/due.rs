@@ -13,7 +13,7 @@ use crate::segment::SegmentName;
 use crate::store::{Anchor, Candidate, Dependents, Reads, Snapshot};
 
 /// Classifies the lines of segments, those of conversations before those of messages.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Due {
     cutoffs: Cutoffs,
     /// Checked conversations, with the number of messages of expired ones.
@@ -40,13 +40,7 @@ impl Due {
         Due {
             cutoffs,
             deferred: (!dry_run).then(BTreeSet::new),
-            keeps_thoughts: false,
-            conversations: HashMap::new(),
-            chains: HashMap::new(),
-            roots: HashMap::new(),
-            trees: HashMap::new(),
-            current: None,
-            with: Dependents::default(),
+            ..Due::default()
         }
     }
 
@@ -125,14 +119,9 @@ impl Due {
     fn is_over(&mut self, view: &Snapshot<'_>, key: KeyHash) -> bool {
         let sums = view.index().conversation_totals().get(key);
         let count = sums.map_or(0, |sums| sums.message_count);
-        let known = self.conversations.get(&key).copied();
-        let over = if let Some(over) = known {
-            over
-        } else {
-            let over = self.is_conversation_over(view, key).then_some(count);
-            self.conversations.insert(key, over);
-            over
-        };
+        let cutoffs = self.cutoffs;
+        let is_over = || is_conversation_over(cutoffs, view, key).then_some(count);
+        let over = *self.conversations.entry(key).or_insert_with(is_over);
         if let Some(count) = over
             && self.with.ended.last() != Some(&(key, count))
             && !self.with.ended.contains(&(key, count))
@@ -140,23 +129,6 @@ impl Due {
             self.with.ended.push((key, count));
         }
         over.is_some()
-    }
-
-    fn is_conversation_over(&self, view: &Snapshot<'_>, key: KeyHash) -> bool {
-        const KIND: Kind = Kind::Conversations;
-        let row = view.table(KIND).find(key);
-        let said = row.and_then(|row| newest(view, KIND, row));
-        let sums = view.index().conversation_totals().get(key);
-        let heard = sums.and_then(|sums| Day::of(sums.latest).ok());
-        let Some(newest) = said.max(heard) else {
-            return false;
-        };
-        let cutoff = match row.filter(|_| said.is_some()) {
-            Some(row) => self.cutoffs.of_conversation(ended_in_error(view, row)),
-            // Its own lines were removed before its messages.
-            None => self.cutoffs.of_rest(),
-        };
-        cutoff.is_some_and(|cutoff| newest < cutoff)
     }
 
     /// The root of the tree that an event is in.
@@ -185,19 +157,16 @@ impl Due {
 
     /// Whether a tree determines the good revision, or the worker count of the current supervisor.
     fn is_current(&mut self, view: &Snapshot<'_>, root: i64) -> Result<bool> {
-        if self.current.is_none() {
-            let mut roots = HashSet::new();
-            for of_type in [event_type::REVISION_PROMOTED, event_type::WORKER_SPAWNED] {
-                if let Some(latest) = latest_event(view, of_type)? {
-                    roots.insert(self.root(view, latest.id, latest.parent_id)?);
-                }
-            }
-            self.current = Some(roots);
+        if let Some(roots) = &self.current {
+            return Ok(roots.contains(&root));
         }
-        Ok(self
-            .current
-            .as_ref()
-            .is_some_and(|roots| roots.contains(&root)))
+        let mut roots = HashSet::new();
+        for of_type in [event_type::REVISION_PROMOTED, event_type::WORKER_SPAWNED] {
+            if let Some(latest) = latest_event(view, of_type)? {
+                roots.insert(self.root(view, latest.id, latest.parent_id)?);
+            }
+        }
+        Ok(self.current.insert(roots).contains(&root))
     }
 
     /// The latest day of any event of a tree.
@@ -247,6 +216,23 @@ impl Due {
             seq: entry.seq,
         });
     }
+}
+
+fn is_conversation_over(cutoffs: Cutoffs, view: &Snapshot<'_>, key: KeyHash) -> bool {
+    const KIND: Kind = Kind::Conversations;
+    let row = view.table(KIND).find(key);
+    let said = row.and_then(|row| newest(view, KIND, row));
+    let sums = view.index().conversation_totals().get(key);
+    let heard = sums.and_then(|sums| Day::of(sums.latest).ok());
+    let Some(newest) = said.max(heard) else {
+        return false;
+    };
+    let cutoff = match row.filter(|_| said.is_some()) {
+        Some(row) => cutoffs.of_conversation(ended_in_error(view, row)),
+        // Its own lines were removed before its messages.
+        None => cutoffs.of_rest(),
+    };
+    cutoff.is_some_and(|cutoff| newest < cutoff)
 }
 
 /// The latest day of a line of a row.

@@ -1,11 +1,14 @@
 //! Lists of conversations. The index decides which ones match; only the lines of listed ones are
 //! read.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
-use super::super::page::{Cursor, Order, PartEnd, Walk, cursor_at, ordered, page_of};
+use super::super::page::{Cursor, Order, PartEnd, Walk, cursor_at, ordered, page};
 use super::{ConversationList, ConversationQuery, KIND, Names, is_within, read, stats};
+use crate::collections::EVERYWHERE;
+use crate::collections::seqs::each_row;
 use crate::error::Result;
 use crate::index::{Hasher, Position, RowId, Select, Table, status_state};
 use crate::line::Op;
@@ -21,22 +24,20 @@ const SESSION: usize = 4;
 const PARENT: usize = 5;
 
 /// The filters of a query, in terms of the index.
-struct Wanted {
+struct Wanted<'q> {
+    query: &'q ConversationQuery,
     /// Lookup fields, each with the accepted hashes.
     values: Vec<(usize, Vec<(u32, u32)>)>,
     state: Option<Op>,
-    since: i64,
-    until: i64,
-    order: Order,
 }
 
-impl Wanted {
-    fn new(
-        query: &ConversationQuery,
+impl Wanted<'_> {
+    fn new<'q>(
+        query: &'q ConversationQuery,
         user_ids: &[String],
         workspaces: Option<Vec<(u32, u32)>>,
         hasher: Hasher,
-    ) -> Wanted {
+    ) -> Wanted<'q> {
         let hash = |value: &str| (hasher.lookup(value), hasher.check(value));
         let one = |field: usize, value: Option<&str>| Some((field, vec![hash(value?)]));
         let user = query.user_id.as_ref().map(|_| {
@@ -53,11 +54,9 @@ impl Wanted {
             one(CLIENT, query.client.as_ref().map(Client::as_str)),
         ];
         Wanted {
+            query,
             values: values.into_iter().flatten().collect(),
             state: query.status.map(status_state),
-            since: query.since.unwrap_or(i64::MIN),
-            until: query.until.unwrap_or(i64::MAX),
-            order: query.order,
         }
     }
 
@@ -72,11 +71,11 @@ impl Wanted {
 
     /// The range of positions that the time bounds select.
     fn bounds(&self) -> (Position, Position) {
-        let to = match self.until {
-            i64::MAX => Position::END,
-            until => Position::before(until),
-        };
-        (Position::before(self.since), to)
+        let (start, end) = EVERYWHERE;
+        (
+            self.query.since.map_or(start, Position::before),
+            self.query.until.map_or(end, Position::before),
+        )
     }
 
     /// The shortest index list that contains all matching rows. The count is given if that list
@@ -87,8 +86,8 @@ impl Wanted {
         for (field, hashes) in &self.values {
             let list = |(hash, _): &(u32, u32)| Select::Lookup(*field, *hash);
             let is_used = |list: &Select| {
-                let mut rows = table.walk(*list, Position::FIRST, Position::END);
-                rows.next().is_some()
+                let (start, end) = EVERYWHERE;
+                table.walk(*list, start, end).next().is_some()
             };
             // A user's id has several forms; usually the log has one of them.
             let mut used = hashes.iter().map(list).filter(is_used);
@@ -112,79 +111,54 @@ impl Wanted {
     }
 
     fn walk(&self, select: Select, limit: usize, after: Option<Cursor>) -> Walk {
-        Walk {
-            select,
-            since: self.since,
-            until: self.until,
-            ..Walk::all(self.order, limit, after)
-        }
+        let walk = Walk::all(self.query.order, limit, after).of(select);
+        walk.within(self.query.since, self.query.until)
     }
 
     /// Number of matching conversations.
     fn total(&self, inner: &Inner) -> Result<usize> {
-        let mut total = 0;
-        let mut last: Option<(i64, u64)> = None;
-        loop {
-            let (count, seen) = inner.with_snapshot(|view| {
-                let table = view.table(KIND);
-                let (select, count) = self.select(table);
-                if let Some(count) = count.filter(|_| last.is_none()) {
-                    return Ok((count, None));
-                }
-                let (mut from, to) = self.bounds();
-                if let Some((at, seq)) = last {
-                    from = Position::after(at, seq);
-                }
-                let (mut count, mut end) = (0, PartEnd::new());
-                for row in table.walk(select, from, to) {
-                    count += usize::from(self.matches(table, row));
-                    if end.has_come(false) {
-                        return Ok((count, table.row(row).map(|row| (row.at, row.seq))));
-                    }
-                }
-                Ok((count, None))
-            })?;
-            total += count;
-            if seen.is_none() {
-                return Ok(total);
-            }
-            last = seen;
+        let (select, count) = inner.with_snapshot(|view| Ok(self.select(view.table(KIND))))?;
+        if let Some(count) = count {
+            return Ok(count);
         }
+        let mut total = 0;
+        each_row(inner, KIND, select, self.bounds(), false, |view, row| {
+            total += usize::from(self.matches(view.table(KIND), row));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(total)
     }
 
     /// The cursor after the first `passed` matching rows, at least one; `None` if no row follows.
     fn place_after(&self, inner: &Inner, passed: usize) -> Result<Option<Cursor>> {
-        let mut left = passed;
-        let mut after = None;
+        let (left, after) = (Cell::new(passed), Cell::new(None));
         loop {
-            let (rest, seen, is_end) = inner.with_snapshot(|view| {
+            let is_end = inner.with_snapshot(|view| {
                 let table = view.table(KIND);
                 let (select, count) = self.select(table);
-                let mut walk = self.walk(select, usize::MAX, after);
-                let mut left = left;
-                if let Some(count) = count.filter(|_| after.is_none()) {
-                    match self.jump(table, &mut walk, left, count) {
-                        Some(rest) => left = rest,
-                        None => return Ok((left, None, true)),
+                let mut walk = self.walk(select, usize::MAX, after.get());
+                if let Some(count) = count.filter(|_| after.get().is_none()) {
+                    match self.jump(table, &mut walk, passed, count) {
+                        Some(rest) => left.set(rest),
+                        None => return Ok(true),
                     }
                 }
-                let (mut seen, mut end) = (after, PartEnd::new());
+                let mut end = PartEnd::new();
                 for position in ordered(table, walk) {
-                    left -= usize::from(self.matches(table, position.row));
-                    seen = Some(cursor_at(position));
-                    if left == 0 || end.has_come(false) {
-                        return Ok((left, seen, false));
+                    left.set(left.get() - usize::from(self.matches(table, position.row)));
+                    after.set(Some(cursor_at(position)));
+                    if left.get() == 0 || end.has_come(false) {
+                        return Ok(false);
                     }
                 }
-                Ok((left, seen, true))
+                Ok(true)
             })?;
             if is_end {
                 return Ok(None);
             }
-            if rest == 0 {
-                return Ok(seen);
+            if left.get() == 0 {
+                return Ok(after.get());
             }
-            (left, after) = (rest, seen);
         }
     }
 
@@ -193,7 +167,7 @@ impl Wanted {
     /// follows.
     fn jump(&self, table: &Table, walk: &mut Walk, passed: usize, count: usize) -> Option<usize> {
         let last = passed.checked_sub(1)?;
-        let is_newest_first = self.order == Order::NewestFirst;
+        let is_newest_first = self.query.order == Order::NewestFirst;
         let others = count.checked_sub(passed).filter(|others| *others > 0)?;
         let from_first = if is_newest_first { others } else { last };
         let (from, to) = self.bounds();
@@ -214,39 +188,18 @@ impl Wanted {
 /// The hashes of the workspaces that are this directory or below it. The index has only hashes, so
 /// one line of each workspace is read.
 fn workspaces(inner: &Inner, directory: &str) -> Result<Vec<(u32, u32)>> {
-    let seen = RefCell::new(HashMap::new());
-    let mut from = Some(Position::FIRST);
-    while let Some(start) = from {
-        from = inner.with_snapshot(|view| {
-            let table = view.table(KIND);
-            let (mut seen, mut end) = (seen.borrow_mut(), PartEnd::new());
-            let after = |row: RowId| {
-                let place = table.place(Select::All, row);
-                place.map(|place| Position::after(place.at, place.seq))
-            };
-            let mut last = None;
-            for row in table.walk(Select::All, start, Position::END) {
-                if let Some(value) = table.value(row, WORKSPACE)
-                    && !seen.contains_key(&value)
-                {
-                    let workspace = match read(view, row) {
-                        Err(_) if view.lacks_lines() && last.is_some() => {
-                            return Ok(last.and_then(after));
-                        }
-                        found => found?.and_then(|found| found.workspace),
-                    };
-                    let is_within = |workspace: String| is_within(directory, &workspace);
-                    seen.insert(value, workspace.is_some_and(is_within));
-                }
-                last = Some(row);
-                if end.has_come(false) {
-                    return Ok(after(row));
-                }
-            }
-            Ok(None)
-        })?;
-    }
-    let within = seen.into_inner().into_iter();
+    let mut seen = HashMap::new();
+    each_row(inner, KIND, Select::All, EVERYWHERE, false, |view, row| {
+        if let Some(value) = view.table(KIND).value(row, WORKSPACE)
+            && !seen.contains_key(&value)
+        {
+            let workspace = read(view, row)?.and_then(|found| found.workspace);
+            let is_within = |workspace: String| is_within(directory, &workspace);
+            seen.insert(value, workspace.is_some_and(is_within));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let within = seen.into_iter();
     Ok(within
         .filter_map(|(value, is_within)| is_within.then_some(value))
         .collect())
@@ -279,7 +232,7 @@ pub(super) fn list(
         };
         let names = RefCell::new(Names::default());
         let matches = |table: &Table, row| wanted.matches(table, row);
-        let page = page_of(inner, KIND, walk, matches, |view, row| {
+        let page = page(inner, KIND, walk, matches, |view, row| {
             let found = read(view, row)?.filter(|found| query.matches(found, user_ids));
             let Some(found) = found else {
                 return Ok(None);
@@ -294,12 +247,11 @@ pub(super) fn list(
         }
     }
     list.total = wanted.total(inner)?;
-    if !list.items.is_empty() {
-        // Conversations may have been removed meanwhile.
-        list.total = list
-            .total
-            .max(query.offset.saturating_add(list.items.len()));
-    }
     let is_more = !list.items.is_empty();
+    if is_more {
+        // Conversations may have been removed meanwhile.
+        let passed = query.offset.saturating_add(list.items.len());
+        list.total = list.total.max(passed);
+    }
     Ok((list, is_more))
 }

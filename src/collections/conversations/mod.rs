@@ -9,11 +9,15 @@ use uuid::Uuid;
 #[cfg(feature = "mcp")]
 use super::page::{Cursor, Order, Page, Walk, page};
 use super::query::query;
-use super::{Ack, collision, not_found, says, standing, unchanged};
-use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Loc, RowId, status_state};
+use super::{
+    Ack, asserted, collision, conflict, not_found, put_again, read_as, record_in, record_of, says,
+    standing, unchanged, with_key,
+};
+use crate::error::{Error, Result};
+use crate::index::{ConversationSums, Loc, RowId, status_state};
 use crate::record::{
-    Client, Conversation, ConversationStats, ConversationStatus, Kind, Record, Timestamp,
+    Client, Conversation, ConversationMessage, ConversationStats, ConversationStatus, Kind, Record,
+    Timestamp,
 };
 use crate::store::{Reads, Redacted, Store, Txn};
 
@@ -84,23 +88,17 @@ impl ConversationQuery {
     pub(crate) fn matches(&self, conversation: &Conversation, user_ids: &[String]) -> bool {
         let is =
             |wanted: &Option<String>, value: &Option<String>| wanted.is_none() || wanted == value;
+        let is_user = |id: &String| user_ids.contains(id);
         let workspace = conversation.workspace.as_deref();
-        self.workspace
-            .as_deref()
-            .is_none_or(|wanted| workspace.is_some_and(|it| is_within(wanted, it)))
+        let is_in = |wanted: &String| workspace.is_some_and(|it| is_within(wanted, it));
+        let Conversation { client, status, .. } = conversation;
+        self.workspace.as_ref().is_none_or(is_in)
             && is(&self.project, &conversation.project)
-            && (self.user_id.is_none() || {
-                let user_id = conversation.user_id.as_ref();
-                user_id.is_some_and(|id| user_ids.contains(id))
-            })
+            && (self.user_id.is_none() || conversation.user_id.as_ref().is_some_and(is_user))
             && is(&self.session_id, &conversation.session_id)
             && (self.parent_id.is_none() || self.parent_id == conversation.parent_id)
-            && self
-                .client
-                .is_none_or(|client| conversation.client == client)
-            && self
-                .status
-                .is_none_or(|status| conversation.status == status)
+            && self.client.is_none_or(|wanted| *client == wanted)
+            && self.status.is_none_or(|wanted| *status == wanted)
     }
 }
 
@@ -129,8 +127,8 @@ impl Store {
     /// id, even if ids are hashed.
     ///
     /// # Errors
-    /// [`Io`](ErrorKind::Io), also if the query has a user, ids in the log are hashed, and the key
-    /// of user ids is missing.
+    /// [`Io`](crate::ErrorKind::Io), also if the query has a user, ids in the log are hashed, and
+    /// the key of user ids is missing.
     pub fn conversations(&self, query: &ConversationQuery) -> Result<ConversationList> {
         Ok(self.conversations_within(query, usize::MAX)?.0)
     }
@@ -158,9 +156,13 @@ impl Store {
         after: Option<Cursor>,
     ) -> Result<Page<Conversation>> {
         let walk = Walk::all(Order::NewestFirst, limit, after);
-        page(self.inner(), KIND, walk, |view, row| {
-            Ok(read(view, row)?.map(|found| (found.created_at.at(), found)))
-        })
+        page(
+            self.inner(),
+            KIND,
+            walk,
+            |_, _| true,
+            |view, row| Ok(read(view, row)?.map(|found| (found.created_at.at(), found))),
+        )
     }
 
     /// Changes a conversation: applies `change` to its current version, and records the result if
@@ -181,9 +183,10 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) if there is no such conversation;
-    /// [`InvalidInput`](ErrorKind::InvalidInput) and [`Conflict`](ErrorKind::Conflict) if the
-    /// result cannot be recorded, for example if it has another `created_at`.
+    /// [`NotFound`](crate::ErrorKind::NotFound) if there is no such conversation;
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) and
+    /// [`Conflict`](crate::ErrorKind::Conflict) if the result cannot be recorded, for example if it
+    /// has another `created_at`.
     pub fn update_conversation(
         &self,
         id: Uuid,
@@ -205,26 +208,18 @@ impl Store {
                     conversation.updated_at = now;
                 }
             }
-            let record = Record::ConversationUpdated(conversation).checked()?;
-            let mut redacted = txn.redact(record)?;
-            let stamped = conversation_in(redacted.record())?;
-            let as_known = Conversation {
-                updated_at: known.updated_at.clone(),
-                ..stamped.clone()
+            let is_same = |stamped: &Conversation| {
+                let as_known = Conversation {
+                    updated_at: known.updated_at.clone(),
+                    ..stamped.clone()
+                };
+                is_stamped && as_known == known
             };
-            if is_stamped && as_known == known {
-                return Ok(known);
-            }
-            // A state that messages have overridden since the last line is a change, even if it
-            // equals that line.
-            self::change(txn, &known, &mut redacted)
-                .map_err(|e| e.with_key(format!("{KIND} {id}")))?;
-            conversation_in(redacted.record()).cloned()
+            let changed = put_change(txn, &known, conversation, is_same)?;
+            Ok(changed.unwrap_or(known))
         })
     }
-}
 
-impl Store {
     /// Changes a conversation, if it exists, but keeps its `updated_at`. Returns whether anything
     /// changed.
     pub(crate) fn amend_conversation(
@@ -245,13 +240,8 @@ impl Store {
             let Some(known) = find(txn, id)? else {
                 return Ok(false);
             };
-            let record = Record::ConversationUpdated(amended(&known)).checked()?;
-            let mut redacted = txn.redact(record)?;
-            if conversation_in(redacted.record())? == &known {
-                return Ok(false);
-            }
-            change(txn, &known, &mut redacted).map_err(|e| e.with_key(format!("{KIND} {id}")))?;
-            Ok(true)
+            let changed = put_change(txn, &known, amended(&known), |it| *it == known)?;
+            Ok(changed.is_some())
         })
     }
 
@@ -264,27 +254,26 @@ impl Store {
         let record = Record::Conversation(titled).checked()?;
         self.inner().transact(|txn| {
             let redacted = txn.redact(record)?;
-            let title = conversation_in(redacted.record())?.title.clone();
-            Ok(title.unwrap_or_default())
+            let titled: &Conversation = record_in(redacted.record())?;
+            Ok(titled.title.clone().unwrap_or_default())
         })
     }
 }
 
 pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, is_update: bool) -> Result<Ack> {
-    let conversation = conversation_in(redacted.record())?;
-    let found = txn.find(KIND, [&conversation.id.to_string(), ""]);
-    let Some((id, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
+    let conversation: &Conversation = record_in(redacted.record())?;
+    let Some((id, row)) = asserted(txn, redacted.record()) else {
         if is_update {
             return Err(unknown(conversation.id));
         }
         return txn.push(redacted, None).map(Ack::added);
     };
     let decoded = txn.read(KIND, row.asserted)?;
-    let known = conversation_in(&decoded.record)?;
+    let known: &Conversation = record_in(&decoded.record)?;
     if known.id != conversation.id {
         return Err(collision());
     }
-    let same = |known: &Record| conversation_in(known).is_ok_and(|known| known == conversation);
+    let same = |known: &Conversation| known == conversation;
     // An update to what its last line says is still a change if messages have changed the state
     // since.
     let is_back = is_update
@@ -299,48 +288,56 @@ pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, is_update: bool) -
 
 /// Adds a conversation that begins now. If the log has its id, it must be the same conversation,
 /// whatever has changed since.
-pub(super) fn put_again(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
-    let conversation = conversation_in(redacted.record())?;
-    let found = txn.find(KIND, [&conversation.id.to_string(), ""]);
-    let Some((_, row)) = found.filter(|(_, row)| row.asserted.is_some()) else {
-        return put(txn, redacted, false);
+pub(super) fn put_begun(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
+    let conversation: &Conversation = record_in(redacted.record())?;
+    let same = |known: &Conversation| {
+        let as_begun = Conversation {
+            project: conversation.project.clone(),
+            title: conversation.title.clone(),
+            status: conversation.status,
+            created_at: conversation.created_at.clone(),
+            updated_at: conversation.updated_at.clone(),
+            last_error: conversation.last_error.clone(),
+            ..known.clone()
+        };
+        as_begun == *conversation
     };
-    let decoded = txn.read(KIND, row.asserted)?;
-    let same = |known: &Record| {
-        conversation_in(known).is_ok_and(|known| {
-            let as_begun = Conversation {
-                project: conversation.project.clone(),
-                title: conversation.title.clone(),
-                status: conversation.status,
-                created_at: conversation.created_at.clone(),
-                updated_at: conversation.updated_at.clone(),
-                last_error: conversation.last_error.clone(),
-                ..known.clone()
-            };
-            as_begun == *conversation
-        })
+    let differs = |_: &Conversation| {
+        "the log has a conversation with this id that says something else: the first stands; change it, or give another id".to_owned()
     };
-    if says(txn, &decoded.record, same)? {
-        return unchanged(txn, row.asserted, decoded.seq.unwrap_or(0));
+    match put_again(txn, redacted.record(), same, differs)? {
+        Some((ack, _)) => Ok(ack),
+        None => put(txn, redacted, false),
     }
-    let message = "the log has a conversation with this id that says something else: the first stands; change it, or give another id";
-    Err(Error::new(ErrorKind::Conflict, message))
+}
+
+/// Records a change of a conversation and returns what is kept of it; `None` if that is the same.
+/// A state that messages have overridden since the last line is a change, even if it equals that
+/// line.
+fn put_change(
+    txn: &mut Txn<'_>,
+    known: &Conversation,
+    changed: Conversation,
+    is_same: impl Fn(&Conversation) -> bool,
+) -> Result<Option<Conversation>> {
+    let record = Record::ConversationUpdated(changed).checked()?;
+    let mut redacted = txn.redact(record)?;
+    if is_same(record_in(redacted.record())?) {
+        return Ok(None);
+    }
+    change(txn, known, &mut redacted).map_err(|e| with_key(e, redacted.record()))?;
+    record_in(redacted.record()).cloned().map(Some)
 }
 
 fn change(txn: &mut Txn<'_>, known: &Conversation, redacted: &mut Redacted) -> Result<Ack> {
-    let conversation = conversation_in(redacted.record())?;
+    let conversation: &Conversation = record_in(redacted.record())?;
     if known.created_at != conversation.created_at {
-        let message = format!(
+        return Err(conflict(format!(
             "the conversation began at {}, and now at {}: the first stands; give its created_at",
             known.created_at, conversation.created_at
-        );
-        return Err(Error::new(ErrorKind::Conflict, message));
+        )));
     }
-    redacted.assign(|record| {
-        if let Record::Conversation(conversation) = &*record {
-            *record = Record::ConversationUpdated(conversation.clone());
-        }
-    });
+    redacted.make_update();
     txn.push(redacted, None).map(Ack::added)
 }
 
@@ -378,32 +375,23 @@ pub(super) fn check_known(from: &impl Reads, id: Uuid) -> Result<()> {
     Err(unknown(id))
 }
 
-fn conversation_in(record: &Record) -> Result<&Conversation> {
-    match record {
-        Record::Conversation(conversation) | Record::ConversationUpdated(conversation) => {
-            Ok(conversation)
-        }
-        _ => Err(collision()),
-    }
-}
-
 /// The conversation of a row, with the status and time that later messages imply.
 fn read(from: &impl Reads, id: RowId) -> Result<Option<Conversation>> {
     let Some(decoded) = standing(from, KIND, id)? else {
         return Ok(None);
     };
-    let mut conversation = conversation_in(&decoded.record)?.clone();
-    let key = from.hasher().key([&conversation.id.to_string(), ""]);
-    let Some(sums) = from.index().conversation_totals().get(key) else {
+    let said = decoded.seq;
+    let mut conversation: Conversation = record_of(decoded)?;
+    let Some(sums) = sums(from, conversation.id) else {
         return Ok(Some(conversation));
     };
     if let Some((seq, loc)) = sums.error
-        && decoded.seq.is_none_or(|said| said < seq)
+        && said.is_none_or(|said| said < seq)
         && let Record::Message(message) = from.read(Kind::Messages, loc)?.record
     {
         conversation.status = ConversationStatus::Error;
         conversation.last_error = message.error;
-    } else if sums.error.is_none() && decoded.seq.is_some_and(|said| said < sums.answered) {
+    } else if sums.error.is_none() && said.is_some_and(|said| said < sums.answered) {
         if conversation.status == ConversationStatus::Error {
             conversation.status = ConversationStatus::Active;
         }
@@ -424,34 +412,33 @@ pub(crate) fn ended_in_error(from: &impl Reads, id: RowId) -> bool {
     row.is_some_and(|row| row.state == status_state(ConversationStatus::Error))
 }
 
+/// The totals of a conversation's messages.
+pub(super) fn sums(from: &impl Reads, id: Uuid) -> Option<&ConversationSums> {
+    let key = from.hasher().key([&id.to_string(), ""]);
+    from.index().conversation_totals().get(key)
+}
+
 /// Names of models and configurations, by hash.
 type Names = HashMap<u64, String>;
+type NameOf = fn(ConversationMessage) -> Option<String>;
 
 fn stats(
     from: &impl Reads,
     conversation: &Conversation,
     names: &mut Names,
 ) -> Result<ConversationStats> {
-    let key = from.hasher().key([&conversation.id.to_string(), ""]);
-    let Some(sums) = from.index().conversation_totals().get(key) else {
+    let Some(sums) = sums(from, conversation.id) else {
         return Ok(ConversationStats::default());
     };
-    let mut all_of = |users: &[(u64, Loc)], is_model: bool| -> Result<Vec<String>> {
+    let mut all_of = |users: &[(u64, Loc)], name: NameOf| -> Result<Vec<String>> {
         let mut found = Vec::with_capacity(users.len());
         for (hash, loc) in users {
             if let Some(name) = names.get(hash) {
                 found.push(name.clone());
                 continue;
             }
-            let Record::Message(message) = from.read(Kind::Messages, *loc)?.record else {
-                return Err(collision());
-            };
-            let name = if is_model {
-                message.model_used
-            } else {
-                message.config_used
-            };
-            let name = name.unwrap_or_default();
+            let message: Box<ConversationMessage> = read_as(from, *loc)?;
+            let name = name(*message).unwrap_or_default();
             names.insert(*hash, name.clone());
             found.push(name);
         }
@@ -462,7 +449,7 @@ fn stats(
         total_tokens_in: sums.tokens_in,
         total_tokens_out: sums.tokens_out,
         total_latency_ms: sums.latency_ms,
-        models_used: all_of(&sums.models, true)?,
-        configs_used: all_of(&sums.configs, false)?,
+        models_used: all_of(&sums.models, |message| message.model_used)?,
+        configs_used: all_of(&sums.configs, |message| message.config_used)?,
     })
 }

@@ -7,14 +7,15 @@ use std::time::Duration;
 pub(super) use self::steps::{put, put_step};
 
 use self::steps::read;
-use super::page::{Cursor, Page, Walk, page};
-use super::{collision, lifecycle, with_key};
+use super::as_of::Lists;
+use super::page::{Cursor, Page, Walk};
+use super::{EVERYWHERE, at_status, collision, lifecycle, record_in, row_of, with_key};
 use crate::collections::query::query;
 use crate::error::{ErrorKind, Result};
-use crate::index::{Position, Row, Select};
+use crate::index::{Hasher, Row, RowId, Select};
 use crate::line::Op;
 use crate::record::{InboxStep, InboxTask, Kind, Record, TaskStatus, now};
-use crate::store::{Reads, Redacted, Store, Txn};
+use crate::store::{Reads, Redacted, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::Inbox;
 
@@ -123,48 +124,21 @@ impl Inbox<'_> {
 
     /// The task with this id.
     pub fn get(&self, id: i64) -> Result<Option<InboxTask>> {
-        self.store.inner().with_snapshot(|view| {
-            let found = view.find(KIND, [&id.to_string(), ""]);
-            let Some((_, row)) = found else {
-                return Ok(None);
-            };
-            Ok(read(view, &row)?.filter(|task| task.id == id))
-        })
+        let now = self.store.as_of(None);
+        now.get::<TaskQuery>([&id.to_string(), ""], |task| task.id == id)
     }
 
     /// Lists tasks, in pages.
     pub fn list(&self, query: &TaskQuery) -> Result<Page<InboxTask>> {
-        self.list_within(query, usize::MAX)
-    }
-
-    /// As [`list`](Inbox::list). A page also ends with the line that brings the length of its lines
-    /// to this number of bytes.
-    pub(crate) fn list_within(
-        &self,
-        query: &TaskQuery,
-        bytes_max: usize,
-    ) -> Result<Page<InboxTask>> {
-        let walk = Walk {
-            select: query.status.map_or(Select::All, at_state),
-            bytes_max,
-            ..Walk::all(query.order, query.limit, query.after)
-        };
-        page(self.store.inner(), KIND, walk, |view, row| {
-            let Some(row) = view.table(KIND).row(row) else {
-                return Ok(None);
-            };
-            Ok(read(view, row)?.map(|task| (task.created_at, task)))
-        })
+        self.store.as_of(None).list(query, usize::MAX)
     }
 
     /// Number of tasks by status.
     pub fn counts(&self) -> Result<TaskCounts> {
         self.store.inner().with_snapshot(|view| {
             let table = view.table(KIND);
-            let count = |status| {
-                let rows = table.walk(at_state(status), Position::FIRST, Position::END);
-                rows.count()
-            };
+            let (start, end) = EVERYWHERE;
+            let count = |status| table.walk(at_state(status), start, end).count();
             let queued = count(TaskStatus::Queued);
             let in_progress = count(TaskStatus::InProgress);
             let failed = count(TaskStatus::Failed);
@@ -195,7 +169,7 @@ impl Inbox<'_> {
             let task = read(txn, &row)?.ok_or_else(collision)?;
             // The task was queued under a higher limit of attempts.
             if task.attempts >= self.attempts_max {
-                self.give_back(txn, &task, None)?;
+                put_made(txn, self.back(&task, None))?;
                 continue;
             }
             let step = step(&task, TaskStatus::InProgress, None);
@@ -266,27 +240,24 @@ impl Inbox<'_> {
         let now = now();
         // A claim in the future was made before the clock was set back. Its age is unknown, and
         // waiting for its time to come may take days.
-        let is_stale = |task: &InboxTask| {
-            let age = task
-                .locked_at
-                .map(|at| now.saturating_sub(at).saturating_abs());
-            age.is_none_or(|age| age >= timeout)
-        };
+        let is_old = |at: i64| now.saturating_sub(at).saturating_abs() >= timeout;
+        let is_stale = |task: &InboxTask| task.locked_at.is_none_or(is_old);
         if !self.is_any(TaskStatus::InProgress)? {
             return Ok(Vec::new());
         }
         self.reading(TaskStatus::InProgress, || {
             self.store.inner().transact(|txn| {
                 let table = txn.table(KIND);
-                let select = at_state(TaskStatus::InProgress);
-                let rows = table.walk(select, Position::FIRST, Position::END);
+                let (start, end) = EVERYWHERE;
+                let rows = table.walk(at_state(TaskStatus::InProgress), start, end);
                 let mut released = Vec::new();
                 for row in rows.filter_map(|row| table.row(row)) {
                     released.extend(read(txn, row)?.filter(is_stale));
                 }
                 for task in &mut released {
                     let reason = format!("the claim of attempt {} timed out", task.attempts);
-                    let step = self.give_back(txn, task, Some(&reason))?;
+                    let step = self.back(task, Some(&reason));
+                    put_made(txn, step.clone())?;
                     task.status = step.status;
                     task.updated_at = step.at;
                     task.locked_at = None;
@@ -320,16 +291,6 @@ impl Inbox<'_> {
         }
     }
 
-    fn give_back(
-        &self,
-        txn: &mut Txn<'_>,
-        task: &InboxTask,
-        error: Option<&str>,
-    ) -> Result<InboxStep> {
-        let step = self.back(task, error);
-        put_made(txn, step.clone()).map(|()| step)
-    }
-
     /// The step that returns a task to the queue or, after its last attempt, fails it.
     fn back(&self, task: &InboxTask, error: Option<&str>) -> InboxStep {
         let is_last = task.attempts >= self.attempts_max;
@@ -346,6 +307,25 @@ impl Inbox<'_> {
     }
 }
 
+impl Lists for TaskQuery {
+    type Item = InboxTask;
+    const KIND: Kind = KIND;
+
+    fn walk(&self, _: Hasher, _: bool) -> Walk {
+        let select = self.status.map_or(Select::All, at_state);
+        Walk::all(self.order, self.limit, self.after).of(select)
+    }
+
+    fn matches(&self, _: &InboxTask) -> bool {
+        true
+    }
+
+    fn read(view: &Snapshot<'_>, row: RowId, _: Option<i64>) -> Result<Option<InboxTask>> {
+        let row = view.table(KIND).row(row);
+        row.map_or(Ok(None), |row| read(view, row))
+    }
+}
+
 /// Writes a step that was made under the lock.
 fn put_made(txn: &mut Txn<'_>, step: InboxStep) -> Result<()> {
     let mut redacted = txn.redact(Record::InboxStep(step))?;
@@ -354,10 +334,8 @@ fn put_made(txn: &mut Txn<'_>, step: InboxStep) -> Result<()> {
 }
 
 fn put_held(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<()> {
-    let Record::InboxStep(step) = redacted.record() else {
-        return Err(collision());
-    };
-    let found = txn.find(KIND, [&step.id.to_string(), ""]);
+    let step: &InboxStep = record_in(redacted.record())?;
+    let found = row_of(txn, redacted.record());
     let waits = found.is_some_and(|(_, row)| row.stands() && row.state == Op::Queued);
     if step.attempt == 0 {
         // As a plain record, the step would apply to the latest attempt, which another worker may
@@ -387,16 +365,12 @@ fn step(task: &InboxTask, status: TaskStatus, error: Option<&str>) -> InboxStep 
 }
 
 fn at_state(status: TaskStatus) -> Select {
-    Select::State(match status {
-        TaskStatus::Queued => Op::Queued,
-        TaskStatus::InProgress => Op::InProgress,
-        TaskStatus::Done => Op::Done,
-        TaskStatus::Failed => Op::Failed,
-    })
+    at_status(KIND, status.as_str())
 }
 
 fn first(from: &impl Reads, status: TaskStatus) -> Option<Row> {
     let table = from.table(KIND);
-    let mut rows = table.walk(at_state(status), Position::FIRST, Position::END);
+    let (start, end) = EVERYWHERE;
+    let mut rows = table.walk(at_state(status), start, end);
     rows.next().and_then(|row| table.row(row).copied())
 }

@@ -1,49 +1,41 @@
 //! The life cycle of a task: queued once for each update, then a sequence of steps.
 
 use super::KIND;
-use crate::collections::{Ack, collision, lifecycle, next_id, not_found, number, says, unchanged};
-use crate::error::{Error, ErrorKind, Result};
+use crate::collections::{
+    Ack, collision, conflict, lifecycle, next_id, not_found, number, record_in, record_of, row_of,
+    says, unchanged,
+};
+use crate::error::Result;
 use crate::index::{Position, Row, Select};
 use crate::record::{InboxStep, InboxTask, Record, TaskStatus};
 use crate::store::{Reads, Redacted, Txn};
 
 pub(in crate::collections) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
-    let Record::InboxTask(task) = redacted.record() else {
-        return Err(collision());
-    };
-    let known = if task.id == 0 {
-        None
-    } else {
-        txn.find(KIND, [&task.id.to_string(), ""])
-    };
+    let task: &InboxTask = record_in(redacted.record())?;
     if let Some((row, known)) = with_update_id(txn, task.update_id)? {
         // With another id it would be another task.
         if task.id != 0 && task.id != known.id {
-            let message = format!(
+            return Err(conflict(format!(
                 "update_id {} is that of task {}, not {}",
                 task.update_id, known.id, task.id
-            );
-            return Err(Error::new(ErrorKind::Conflict, message));
+            )));
         }
         let ack = unchanged(txn, row.asserted, row.seq)?;
         return Ok(ack.assigning(Some(known.id)));
     }
-    if let Some((_, row)) = known {
+    if task.id != 0
+        && let Some((_, row)) = row_of(txn, redacted.record())
+    {
         let known = read(txn, &row)?.ok_or_else(collision)?;
-        let message = format!(
+        return Err(conflict(format!(
             "task {} has update_id {}, not {}: leave the id out for the next one",
             known.id, known.update_id, task.update_id
-        );
-        return Err(Error::new(ErrorKind::Conflict, message));
+        )));
     }
     let latest = txn.index().update_id_max().unwrap_or(0);
     number("update_id", Some(task.update_id), latest)?;
     let id = next_id(txn, KIND, task.id)?;
-    redacted.assign(|record| {
-        if let Record::InboxTask(task) = record {
-            task.id = id;
-        }
-    });
+    redacted.assign(|task: &mut InboxTask| task.id = id);
     let seq = txn.push(redacted, None)?;
     Ok(Ack::added(seq).assigning(Some(id)))
 }
@@ -63,21 +55,15 @@ fn with_update_id(from: &impl Reads, update_id: i64) -> Result<Option<(Row, Inbo
 }
 
 pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
-    let Record::InboxStep(step) = redacted.record() else {
-        return Err(collision());
-    };
-    let found = txn.find(KIND, [&step.id.to_string(), ""]);
+    let step: &InboxStep = record_in(redacted.record())?;
+    let found = row_of(txn, redacted.record());
     let Some((_, row)) = found.filter(|(_, row)| row.stands()) else {
         return Err(not_found("there is no such task: queue it first"));
     };
     let task = read(txn, &row)?.ok_or_else(collision)?;
     if row.done.is_some()
         && let decoded = txn.read(KIND, row.done)?
-        && says(
-            txn,
-            &decoded.record,
-            |last| matches!(last, Record::InboxStep(last) if is_again(last, step)),
-        )?
+        && says(txn, &decoded.record, |last| is_again(last, step))?
     {
         let ack = unchanged(txn, row.done, decoded.seq.unwrap_or(0))?;
         return Ok(ack.assigning(Some(task.id)));
@@ -106,7 +92,7 @@ pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, redacted: &mut Redacte
                 step.attempt
             )
         };
-        return Err(Error::new(ErrorKind::Conflict, message));
+        return Err(conflict(message));
     }
     // The task keeps the error of its latest failure.
     if step.error.is_none() && task.error.is_some() {
@@ -116,11 +102,7 @@ pub(in crate::collections) fn put_step(txn: &mut Txn<'_>, redacted: &mut Redacte
             ..step.clone()
         }))?;
     }
-    redacted.assign(|record| {
-        if let Record::InboxStep(step) = record {
-            step.attempt = attempt;
-        }
-    });
+    redacted.assign(|step: &mut InboxStep| step.attempt = attempt);
     let seq = txn.push(redacted, None)?;
     Ok(Ack::added(seq).assigning(Some(task.id)))
 }
@@ -142,9 +124,7 @@ pub(super) fn read(from: &impl Reads, row: &Row) -> Result<Option<InboxTask>> {
     if !row.stands() {
         return Ok(None);
     }
-    let Record::InboxTask(mut task) = from.read(KIND, row.asserted)?.record else {
-        return Err(collision());
-    };
+    let mut task: InboxTask = record_of(from.read(KIND, row.asserted)?)?;
     if row.done.is_some()
         && let Record::InboxStep(step) = from.read(KIND, row.done)?.record
     {

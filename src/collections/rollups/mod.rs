@@ -13,14 +13,14 @@
 mod roll;
 mod sum;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-
-use uuid::Uuid;
+use std::collections::{BTreeSet, HashMap};
 
 use self::roll::Roll;
-pub(crate) use self::sum::{Adds, DaySum, Message, read, sum_day};
-use self::sum::{Found, Part, has};
-use super::{Ack, BATCH_RECORDS_MAX, collision, standing, unchanged};
+pub(crate) use self::sum::{Adds, DaySum, Found, Message, read, sum_day};
+use self::sum::{Conversations, Part};
+use super::{
+    Ack, BATCH_RECORDS_MAX, collision, conflict, record_in, record_of, standing, unchanged,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, Position, Select, Walk};
 use crate::record::{Day, Group, IdHashes, Kind, Record, Rollup};
@@ -80,7 +80,8 @@ impl Store {
     pub fn rollups(&self, query: &RollupQuery) -> Result<Vec<Rollup>> {
         let mut rollups = Vec::new();
         for day in self.inner().with_snapshot(|view| Ok(days(view, query)))? {
-            rollups.extend(sum_up(self, day)?.1);
+            let (found, sum) = sum_day(self, day, |_| (), Sum::new)?;
+            rollups.extend(sum.rollups(day, found.last_seq));
         }
         Ok(rollups)
     }
@@ -107,8 +108,8 @@ impl Store {
     /// The sequence number up to which the log was read, and the rollups to write so that all of a
     /// day's messages are counted, each with at most `hashes_max` hashes.
     fn rolled(&self, day: Day, hashes_max: usize) -> Result<(u64, Vec<Rollup>)> {
-        let begin = |found: &Found| Roll::new(&found.rollups, hashes_max);
-        let (found, roll, ()) = sum_day(self, day, begin, |_| ())?;
+        let begin = |found: &Found, ()| Roll::new(&found.rollups, hashes_max);
+        let (found, roll) = sum_day(self, day, |_| (), begin)?;
         Ok((found.last_seq, roll.rollups(day, found.last_seq)))
     }
 }
@@ -124,9 +125,7 @@ fn write(store: &Store, rollups: Vec<Rollup>) -> Result<()> {
 }
 
 pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
-    let Record::Rollup(rollup) = redacted.record() else {
-        return Err(collision());
-    };
+    let rollup = record_in::<Box<Rollup>>(redacted.record())?;
     if rollup.message_hashes.is_empty() {
         return put_unnamed(txn, redacted, rollup);
     }
@@ -151,18 +150,13 @@ pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<Ack> {
             return unchanged(txn, loc, seq);
         }
         if shared < ours || place.is_some() {
-            let message = format!(
+            return Err(conflict(format!(
                 "{shared} of the messages that this rollup counts are counted by another rollup of the group already, and others are not: neither can take the other's place"
-            );
-            return Err(Error::new(ErrorKind::Conflict, message));
+            )));
         }
         place = Some(known.part);
     }
-    redacted.assign(|record| {
-        if let Record::Rollup(rollup) = record {
-            rollup.part = place.unwrap_or(next);
-        }
-    });
+    redacted.assign(|rollup: &mut Box<Rollup>| rollup.part = place.unwrap_or(next));
     txn.push(redacted, None).map(Ack::added)
 }
 
@@ -176,7 +170,7 @@ fn put_unnamed(txn: &mut Txn<'_>, redacted: &Redacted, rollup: &Rollup) -> Resul
         }
         if !known.message_hashes.is_empty() {
             let message = "the log has a rollup of this group that names the messages that it counts: give message_hashes";
-            return Err(Error::new(ErrorKind::Conflict, message));
+            return Err(conflict(message));
         }
         if !reaches_farther(rollup, &known) {
             return Err(reaches_no_farther(rollup, &known));
@@ -190,11 +184,10 @@ fn reaches_farther(rollup: &Rollup, known: &Rollup) -> bool {
 }
 
 fn reaches_no_farther(rollup: &Rollup, known: &Rollup) -> Error {
-    let message = format!(
+    conflict(format!(
         "the log has a rollup of this group through seq {}, and this one is through seq {}: sum the day up anew",
         known.through_seq, rollup.through_seq
-    );
-    Error::new(ErrorKind::Conflict, message)
+    ))
 }
 
 /// One part of the rollup of a group and day, and its location.
@@ -203,18 +196,11 @@ fn part(txn: &Txn<'_>, of: &Rollup, part: u64) -> Result<Option<(Loc, Rollup)>> 
     let Some((_, row)) = txn.find(KIND, key) else {
         return Ok(None);
     };
-    let known = rollup_in(txn.read(KIND, row.asserted)?.record)?;
+    let known: Box<Rollup> = record_of(txn.read(KIND, row.asserted)?)?;
     if (known.day, known.group(), known.part) != (of.day, of.group(), part) {
         return Err(collision());
     }
-    Ok(Some((row.asserted, known)))
-}
-
-fn rollup_in(record: Record) -> Result<Rollup> {
-    match record {
-        Record::Rollup(rollup) => Ok(*rollup),
-        _ => Err(collision()),
-    }
+    Ok(Some((row.asserted, *known)))
 }
 
 /// The days in the query's range that have a message or a rollup.
@@ -251,7 +237,7 @@ fn standing_rollups(view: &Snapshot<'_>, day: Day) -> Result<Vec<Rollup>> {
     let mut rollups = Vec::new();
     for row in walk(view, KIND, day.bounds_ms()) {
         if let Some(decoded) = standing(view, KIND, row)? {
-            rollups.push(rollup_in(decoded.record)?);
+            rollups.push(*record_of::<Box<Rollup>>(decoded)?);
         }
     }
     // Skip rollups of other days whose lines were given a time of this day by hand.
@@ -260,41 +246,22 @@ fn standing_rollups(view: &Snapshot<'_>, day: Day) -> Result<Vec<Rollup>> {
     Ok(rollups)
 }
 
-/// The sequence number up to which the log was read, and the totals of a day's messages by group.
-fn sum_up(store: &Store, day: Day) -> Result<(u64, Vec<Rollup>)> {
-    let (found, sum, ()) = sum_day(store, day, Sum::new, |_| ())?;
-    Ok((found.last_seq, sum.rollups(day, found.last_seq)))
-}
-
 /// The totals of a day, with the number of conversations in each group.
 struct Sum {
     day: DaySum,
     conversations: HashMap<Group, Conversations>,
 }
 
-/// The conversations of a group.
-#[derive(Default)]
-struct Conversations {
-    /// Those with a message in the log.
-    present: HashSet<Uuid>,
-    /// Those with a message that a rollup counts.
-    rolled: IdHashes,
-    count: u64,
-}
-
 impl Adds for Sum {
     fn add(&mut self, message: Message) {
         let is_counted = self.day.count(&message);
         let known = self.conversations.entry(message.group).or_default();
-        let is_new = known.present.insert(message.conversation) && is_counted;
-        if is_new && !has(&known.rolled, message.conversation) {
-            known.count = known.count.saturating_add(1);
-        }
+        known.add(message.conversation, is_counted);
     }
 }
 
 impl Sum {
-    fn new(found: &Found) -> Sum {
+    fn new(found: &Found, (): ()) -> Sum {
         let mut conversations: HashMap<Group, Conversations> = HashMap::new();
         for parts in found
             .rollups
@@ -306,12 +273,7 @@ impl Sum {
             let rolled = IdHashes::of(hashes.collect());
             let unnamed = parts.iter().filter(|part| part.message_hashes.is_empty());
             let unnamed = unnamed.map(|part| part.conversations);
-            let count = unnamed.fold(rolled.len() as u64, u64::saturating_add);
-            let known = Conversations {
-                present: HashSet::new(),
-                rolled,
-                count,
-            };
+            let known = Conversations::new(rolled, unnamed.fold(0, u64::saturating_add));
             conversations.insert(parts[0].group(), known);
         }
         Sum {

@@ -1,62 +1,46 @@
 //! The totals of a day, from its rollups and the messages recorded since.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
 
 use uuid::Uuid;
 
 use super::{KIND, TRIES_MAX, standing_rollups};
-use crate::collections::page::PartEnd;
-use crate::collections::with_seqs;
-use crate::error::{Error, ErrorKind, Result};
+use crate::collections::seqs::each_row;
+use crate::collections::{conflict, with_seqs};
+use crate::error::Result;
 use crate::index::{Position, Select};
 use crate::record::{
     ConversationMessage, Counted, Day, Group, IdHashes, Kind, Rollup, Tally, id_hash,
 };
 use crate::store::{Inner, Reads, Snapshot, Store};
 
-/// The rollups and messages of a day in the log.
+/// The rollups of a day in the log.
 pub(crate) struct Found {
     pub rollups: Vec<Rollup>,
-    /// The sequence numbers of its messages, in ascending order.
-    messages: Vec<u64>,
     /// The greatest sequence number of the log.
     pub last_seq: u64,
 }
 
-impl Found {
-    /// Everything but the messages.
-    fn begin(view: &Snapshot<'_>, day: Day) -> Result<Found> {
-        Ok(Found {
-            rollups: standing_rollups(view, day)?,
-            messages: Vec::new(),
-            last_seq: view.last_seq(),
-        })
-    }
-
-    /// Lists the messages of the day up to `last_seq`.
-    fn list_messages(&mut self, inner: &Inner, day: Day) -> Result<()> {
-        let (start, end) = day.bounds_ms();
-        let (mut from, until) = (Some(Position::before(start)), Position::before(end));
-        while let Some(start) = from {
-            let (seqs, next) = inner.with_snapshot(|view| {
-                let table = view.table(Kind::Messages);
-                let (mut seqs, mut end) = (Vec::new(), PartEnd::new());
-                for row in table.walk(Select::All, start, until) {
-                    let Some(row) = table.row(row) else { continue };
-                    seqs.push(row.seq);
-                    if end.has_come(false) {
-                        return Ok((seqs, Some(Position::after(row.at, row.seq))));
-                    }
-                }
-                Ok((seqs, None))
-            })?;
-            let known = seqs.into_iter().filter(|seq| *seq <= self.last_seq);
-            self.messages.extend(known);
-            from = next;
-        }
-        self.messages.sort_unstable();
-        Ok(())
-    }
+/// The sequence numbers of the messages of a day up to this one, in ascending order.
+fn messages(inner: &Inner, day: Day, last_seq: u64) -> Result<Vec<u64>> {
+    let (start, end) = day.bounds_ms();
+    let places = (Position::before(start), Position::before(end));
+    let mut seqs = Vec::new();
+    each_row(
+        inner,
+        Kind::Messages,
+        Select::All,
+        places,
+        false,
+        |view, row| {
+            let seq = view.table(Kind::Messages).row(row).map(|row| row.seq);
+            seqs.extend(seq.filter(|seq| *seq <= last_seq));
+            Ok(ControlFlow::Continue(()))
+        },
+    )?;
+    seqs.sort_unstable();
+    Ok(seqs)
 }
 
 /// An accumulator for the messages of a day.
@@ -65,27 +49,32 @@ pub(crate) trait Adds {
     fn add(&mut self, message: Message);
 }
 
-/// Reads a day: `begin` makes an accumulator from the rollups, and then the day's messages are
-/// added to it. `seen` is called with the same snapshot as the rollups.
+/// Reads a day: `begin` makes an accumulator from the rollups and from what `see` saw in the same
+/// snapshot, and then the day's messages are added to it.
 pub(crate) fn sum_day<T: Adds, S>(
     store: &Store,
     day: Day,
-    begin: impl Fn(&Found) -> T,
-    seen: impl Fn(&Snapshot<'_>) -> S,
-) -> Result<(Found, T, S)> {
+    see: impl Fn(&Snapshot<'_>) -> S,
+    begin: impl Fn(&Found, S) -> T,
+) -> Result<(Found, T)> {
     let inner = store.inner();
     for _ in 0..TRIES_MAX {
-        let (mut found, seen) =
-            inner.with_snapshot(|view| Ok((Found::begin(view, day)?, seen(view))))?;
-        found.list_messages(inner, day)?;
-        let mut sum = begin(&found);
-        read(inner, &found.messages, |message| sum.add(message))?;
+        let (found, seen) = inner.with_snapshot(|view| {
+            let found = Found {
+                rollups: standing_rollups(view, day)?,
+                last_seq: view.last_seq(),
+            };
+            Ok((found, see(view)))
+        })?;
+        let messages = messages(inner, day, found.last_seq)?;
+        let mut sum = begin(&found, seen);
+        read(inner, &messages, |message| sum.add(message))?;
         if inner.with_snapshot(|view| standing_rollups(view, day))? == found.rollups {
-            return Ok((found, sum, seen));
+            return Ok((found, sum));
         }
     }
     let message = "the day's rollups were written again and again while its messages were read: try it again later";
-    Err(Error::new(ErrorKind::Conflict, message).with_key(format!("{KIND} {day}")))
+    Err(conflict(message).with_key(format!("{KIND} {day}")))
 }
 
 /// A message to be counted.
@@ -101,17 +90,18 @@ pub(crate) struct Message {
 
 /// Calls `take` with the messages that have these sequence numbers. Removed messages are left out.
 pub(crate) fn read(inner: &Inner, seqs: &[u64], mut take: impl FnMut(Message)) -> Result<()> {
-    with_seqs(inner, seqs, |seq, at, message: Box<ConversationMessage>| {
+    with_seqs(inner, seqs, |place, message: Box<ConversationMessage>| {
         let (id, conversation) = (message.id, message.conversation_id);
         let (group, counted) = Counted::of(*message);
         take(Message {
-            seq,
-            at,
+            seq: place.seq,
+            at: place.at,
             id,
             conversation,
             group,
             counted,
         });
+        Ok(())
     })
 }
 
@@ -126,11 +116,7 @@ pub(crate) struct DaySum {
     /// Messages up to this sequence number are counted in `active_conversations` by a rollup that
     /// does not list its messages.
     active_through: u64,
-    active_conversations: u64,
-    /// Conversations with a message in the log.
-    present: HashSet<Uuid>,
-    /// Conversations with a message that a rollup counts.
-    rolled_conversations: IdHashes,
+    active: Conversations,
 }
 
 /// The totals of a group's rollups and messages.
@@ -161,28 +147,20 @@ impl DaySum {
             let hashes = rollups.iter().flat_map(|rollup| of(rollup).iter());
             IdHashes::of(hashes.collect())
         };
-        let rolled_conversations = all(|rollup| &rollup.conversation_hashes);
         let unnamed = farthest.map_or(0, |rollup| rollup.active_conversations);
         DaySum {
             groups,
             rolled: all(|rollup| &rollup.message_hashes),
             is_rolled: !rollups.is_empty(),
             active_through: farthest.map_or(0, |rollup| rollup.through_seq),
-            active_conversations: unnamed.saturating_add(rolled_conversations.len() as u64),
-            present: HashSet::new(),
-            rolled_conversations,
+            active: Conversations::new(all(|rollup| &rollup.conversation_hashes), unnamed),
         }
     }
 
     /// Adds a message. Returns whether it was counted, that is, no rollup counts it already.
     pub(crate) fn count(&mut self, message: &Message) -> bool {
-        let conversation = message.conversation;
-        if self.present.insert(conversation)
-            && message.seq > self.active_through
-            && !has(&self.rolled_conversations, conversation)
-        {
-            self.active_conversations = self.active_conversations.saturating_add(1);
-        }
+        let is_active = message.seq > self.active_through;
+        self.active.add(message.conversation, is_active);
         if !self.groups.contains_key(&message.group) {
             self.groups.insert(message.group.clone(), Part::default());
         }
@@ -216,13 +194,13 @@ impl DaySum {
     /// Number of conversations with a message on this day, including those whose messages were all
     /// removed.
     pub(crate) fn active_conversations(&self) -> u64 {
-        self.active_conversations
+        self.active.count
     }
 
     /// The hashes of their ids, as far as they are known.
     pub(crate) fn conversations(&self) -> HashSet<u64> {
-        let present = self.present.iter().map(|id| id_hash(*id));
-        present.chain(self.rolled_conversations.iter()).collect()
+        let present = self.active.present.iter().map(|id| id_hash(*id));
+        present.chain(self.active.rolled.iter()).collect()
     }
 
     pub(super) fn into_parts(self) -> impl Iterator<Item = (Group, Part)> {
@@ -230,7 +208,35 @@ impl DaySum {
     }
 }
 
+/// The conversations of a day or of a group.
+#[derive(Debug, Default)]
+pub(super) struct Conversations {
+    /// Those with a message in the log.
+    present: HashSet<Uuid>,
+    /// Those with a message that a rollup counts.
+    rolled: IdHashes,
+    pub count: u64,
+}
+
+impl Conversations {
+    /// Those that rollups count: some by their ids, and the number of others.
+    pub(super) fn new(rolled: IdHashes, unnamed: u64) -> Conversations {
+        Conversations {
+            present: HashSet::new(),
+            count: unnamed.saturating_add(rolled.len() as u64),
+            rolled,
+        }
+    }
+
+    /// Adds the conversation of a message. `is_counted`: no rollup counts the message.
+    pub(super) fn add(&mut self, id: Uuid, is_counted: bool) {
+        if self.present.insert(id) && is_counted && !has(&self.rolled, id) {
+            self.count = self.count.saturating_add(1);
+        }
+    }
+}
+
 /// Whether an id is in a set. The set is usually empty.
-pub(super) fn has(set: &IdHashes, id: Uuid) -> bool {
+fn has(set: &IdHashes, id: Uuid) -> bool {
     !set.is_empty() && set.contains(id)
 }

@@ -11,7 +11,8 @@ use serde::Serialize;
 use uuid::Uuid;
 
 pub use self::cursor::SearchCursor;
-use self::needle::{Needle, clipped};
+use self::needle::Needle;
+pub(crate) use self::needle::clipped;
 use crate::error::Result;
 use crate::line::{Envelope, Value};
 use crate::record::{Day, Kind};
@@ -145,13 +146,10 @@ impl Store {
         if query.limit == 0 {
             return Ok(finding.found(None, true));
         }
-        let scope = Scope {
-            kind: query.kind,
-            since: finding.since,
-            until: finding.until,
-        };
         let from = query.after.map(|after| (after.day, after.seq));
-        let mut lines = self.inner().reverse_scan(scope, &needle.lines, from)?;
+        let mut lines = self
+            .inner()
+            .reverse_scan(finding.scope, &needle.lines, from)?;
         loop {
             let step = lines.step(&mut |hit| finding.look(&hit))?;
             if let Step::Again(rest) = step {
@@ -189,8 +187,7 @@ impl Store {
 struct Finding<'a> {
     query: &'a SearchQuery,
     needle: &'a Needle,
-    since: i64,
-    until: i64,
+    scope: Scope,
     /// The day that is being searched.
     day: Option<Day>,
     /// The matches of this day, at most as many as are needed.
@@ -230,8 +227,11 @@ impl Finding<'_> {
         Finding {
             query,
             needle,
-            since: query.since.unwrap_or(i64::MIN),
-            until: query.until.unwrap_or(i64::MAX),
+            scope: Scope {
+                kind: query.kind,
+                since: query.since.unwrap_or(i64::MIN),
+                until: query.until.unwrap_or(i64::MAX),
+            },
             day: None,
             of_day: BTreeSet::new(),
             matches: Vec::new(),
@@ -266,7 +266,8 @@ impl Finding<'_> {
         let is_enough = self.of_day.len() >= self.needed();
         let last = self.of_day.last().filter(|_| is_enough);
         let is_late = last.is_some_and(|Ranked(last)| hit.seq < last.seq);
-        if is_late || !(self.since..self.until).contains(&hit.envelope.at) {
+        let Scope { since, until, .. } = self.scope;
+        if is_late || !(since..until).contains(&hit.envelope.at) {
             return;
         }
         if let Some((field, snippet)) = self.needle.find(hit.bytes) {

@@ -163,10 +163,9 @@ fn pointer(places: &[Place<'_>]) -> String {
 }
 
 /// Cuts a text to a maximum length, with a sign that it was cut.
-pub(super) fn clipped(mut text: String, bytes_max: usize) -> String {
+pub(crate) fn clipped(mut text: String, bytes_max: usize) -> String {
     if text.len() > bytes_max {
-        let boundary = (0..=bytes_max).rev().find(|at| text.is_char_boundary(*at));
-        text.truncate(boundary.unwrap_or(0));
+        text.truncate(text.floor_char_boundary(bytes_max));
         text.push('…');
     }
     text
@@ -195,27 +194,13 @@ fn snippet(text: &str, start: usize, end: usize) -> String {
     )
 }
 
-/// An expression that matches raw lines which may contain a text: the text as JSON writes it, with
-/// the possible escapes of each character.
+/// An expression that matches raw lines which may contain a text: the text as JSON writes it, or an
+/// escape that any character may have.
 fn in_lines(text: &str) -> String {
-    let mut pattern = String::from("(?i:");
-    for character in text.chars() {
-        match character {
-            '"' => pattern.push_str(r#"\\""#),
-            '\\' => pattern.push_str(r"\\\\"),
-            '\n' => pattern.push_str(r"\\n"),
-            '\r' => pattern.push_str(r"\\r"),
-            '\t' => pattern.push_str(r"\\t"),
-            '\u{8}' => pattern.push_str(r"\\b"),
-            '\u{c}' => pattern.push_str(r"\\f"),
-            character => pattern.push_str(&regex::escape(character.encode_utf8(&mut [0; 4]))),
-        }
-    }
-    pattern.push_str(r")|\\u");
-    if text.contains('/') {
-        pattern.push_str(r"|\\/");
-    }
-    pattern
+    let json = serde_json::Value::from(text).to_string();
+    let literal = regex::escape(&json[1..json.len() - 1]);
+    let slash = if text.contains('/') { r"|\\/" } else { "" };
+    format!(r"(?i:{literal})|\\u{slash}")
 }
 
 #[cfg(test)]

@@ -1,21 +1,20 @@
 //! Checks of chains: every hash is recomputed from the current content of the lines.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::super::page::{PartEnd, ROWS_AT_A_TIME};
 use super::{KIND, select};
-use crate::collections::collision;
+use crate::collections::seqs::each_row;
+use crate::collections::{EVERYWHERE, record_of};
 use crate::error::Result;
 use crate::index::{Loc, Position, RowId, Select};
 use crate::line::Decoded;
-use crate::record::{GENESIS_HASH, Record, ThoughtRecord};
+use crate::record::{GENESIS_HASH, ThoughtRecord};
 use crate::segment::Damage;
-use crate::store::{Inner, ReadAhead, Reads, Snapshot};
+use crate::store::{Inner, Reads, Snapshot};
 
 /// The result of a check of one task's chain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -30,15 +29,11 @@ pub struct ChainCheck {
     pub broken: Option<ChainBreak>,
     /// Damage in the files of thoughts that may have destroyed records of this chain. It is the
     /// same for all chains of one check.
-    #[serde(serialize_with = "as_list", skip_serializing_if = "<[_]>::is_empty")]
+    #[serde(
+        serialize_with = "<[_]>::serialize",
+        skip_serializing_if = "<[_]>::is_empty"
+    )]
     pub damage: Arc<[Damage]>,
-}
-
-fn as_list<S: serde::Serializer>(
-    list: &Arc<[Damage]>,
-    to: S,
-) -> std::result::Result<S::Ok, S::Error> {
-    list.as_ref().serialize(to)
 }
 
 impl ChainCheck {
@@ -65,12 +60,8 @@ pub struct ChainBreak {
     pub reason: String,
 }
 
-/// A record whose line can no longer be read.
-struct Lost {
-    /// The sequence number of its row.
-    seq: u64,
-    broken: ChainBreak,
-}
+/// A record whose line can no longer be read: the sequence number of its row, and the break.
+type Lost = (u64, ChainBreak);
 
 /// Checks the chain of one task, or of all tasks. `go_on` gets the number of records checked so
 /// far; if it breaks, the result is `None`. The lock is released at intervals, so records that
@@ -80,27 +71,28 @@ pub(super) fn check(
     task_id: Option<&str>,
     go_on: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Option<BTreeMap<String, ChainCheck>>> {
-    let checking = RefCell::new(Checking {
-        checks: BTreeMap::new(),
-        lost: Vec::new(),
-        from: Position::FIRST,
-        seen: 0,
-    });
-    let (go_on, mut ahead) = (RefCell::new(go_on), ReadAhead::new());
-    loop {
-        let part = inner.with_snapshot_ahead(&mut ahead, |view| {
-            let (mut checking, mut go_on) = (checking.borrow_mut(), go_on.borrow_mut());
-            check_part(view, task_id, &mut checking, *go_on)
-        });
-        match part? {
-            ControlFlow::Break(()) => return Ok(None),
-            ControlFlow::Continue(true) => {}
-            ControlFlow::Continue(false) => break,
+    let (mut checks, mut lost) = (BTreeMap::new(), Vec::new());
+    let (mut seen, mut is_ended) = (0, false);
+    let select = select(inner.hasher(), task_id);
+    each_row(inner, KIND, select, EVERYWHERE, true, |view, id| {
+        let Some(row) = view.table(KIND).row(id) else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        let found = match view.read_checked(KIND, row.asserted) {
+            Err(e) if view.lacks_lines() => return Err(e),
+            found => found,
+        };
+        let goes_on = go_on(seen);
+        is_ended = goes_on.is_break();
+        if !is_ended {
+            seen += 1;
+            check_one(view, task_id, id, found, (&mut checks, &mut lost));
         }
+        Ok(goes_on)
+    })?;
+    if is_ended {
+        return Ok(None);
     }
-    let Checking {
-        mut checks, lost, ..
-    } = checking.into_inner();
     let view = inner.snapshot()?;
     for lost in lost {
         note_lost(&view, &mut checks, task_id, lost);
@@ -116,80 +108,24 @@ pub(super) fn check(
     Ok(Some(checks))
 }
 
-/// The progress of a check.
-struct Checking {
-    checks: BTreeMap<String, ChainCheck>,
-    lost: Vec<Lost>,
-    /// The position to continue from.
-    from: Position,
-    /// Number of records checked so far.
-    seen: u64,
-}
-
-/// Checks some records; returns whether there may be more.
-fn check_part(
-    view: &Snapshot<'_>,
-    task_id: Option<&str>,
-    checking: &mut Checking,
-    go_on: &mut dyn FnMut(u64) -> ControlFlow<()>,
-) -> Result<ControlFlow<(), bool>> {
-    let table = view.table(KIND);
-    let select = select(view.hasher(), task_id);
-    let rows = table.walk(select, checking.from, Position::END);
-    let ahead = table.walk(select, checking.from, Position::END);
-    view.expect(KIND, ahead.take(ROWS_AT_A_TIME));
-    let mut end = PartEnd::new();
-    for id in rows {
-        let Some(row) = table.row(id) else { continue };
-        let found = match view.read_checked(KIND, row.asserted) {
-            Err(e) if view.lacks_lines() => return Err(e),
-            found => found,
-        };
-        if go_on(checking.seen).is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-        checking.seen += 1;
-        check_one(view, task_id, id, found, checking);
-        let place = table.place(select, id);
-        checking.from = place.map_or(Position::END, |place| Position::after(place.at, place.seq));
-        if end.has_come(true) {
-            return Ok(ControlFlow::Continue(true));
-        }
-    }
-    Ok(ControlFlow::Continue(false))
-}
-
 /// Checks the record of a row against the one before it.
 fn check_one(
     view: &Snapshot<'_>,
     task_id: Option<&str>,
     id: RowId,
     found: Result<(Decoded, bool)>,
-    Checking { checks, lost, .. }: &mut Checking,
+    (checks, lost): (&mut BTreeMap<String, ChainCheck>, &mut Vec<Lost>),
 ) {
     let table = view.table(KIND);
     let Some(row) = table.row(id) else { return };
-    let (record, fault) = match found {
-        Ok((decoded, is_good)) => match decoded.record {
-            Record::Thought(record) => {
-                let fault = if !is_good {
-                    Some("its line was changed: the checksum is wrong")
-                } else if table.history(id).is_some() {
-                    Some("another line says its id, too")
-                } else {
-                    None
-                };
-                (Some(record), fault.map(str::to_owned))
-            }
-            _ => (None, Some(collision().to_string())),
-        },
-        Err(e) => (None, Some(e.reason())),
-    };
-    let Some(record) = record else {
-        let broken = break_at(view, row.asserted, 0, None, fault.unwrap_or_default());
-        let seq = row.seq;
-        lost.push(Lost { seq, broken });
-        return;
+    let read = found.and_then(|(decoded, is_good)| Ok((record_of(decoded)?, is_good)));
+    let (record, is_good): (ThoughtRecord, bool) = match read {
+        Ok(read) => read,
+        Err(e) => {
+            let broken = break_at(view, row.asserted, 0, None, e.reason());
+            lost.push((row.seq, broken));
+            return;
+        }
     };
     if task_id.is_some_and(|task_id| task_id != record.task_id) {
         return;
@@ -208,8 +144,12 @@ fn check_one(
         Some(format!(
             "its prev_hash is {prev_hash}, but the record before it has {expected}"
         ))
+    } else if !is_good {
+        Some("its line was changed: the checksum is wrong".to_owned())
+    } else if table.history(id).is_some() {
+        Some("another line says its id, too".to_owned())
     } else {
-        fault
+        None
     };
     if let (None, Some(reason)) = (&check.broken, reason) {
         let position = check.records;
@@ -232,7 +172,7 @@ fn note_lost(
     view: &Snapshot<'_>,
     checks: &mut BTreeMap<String, ChainCheck>,
     task_id: Option<&str>,
-    Lost { seq, broken }: Lost,
+    (seq, broken): Lost,
 ) {
     let table = view.table(KIND);
     // Row ids change when rows are removed.
@@ -249,11 +189,8 @@ fn note_lost(
     let check = entry(checks, &owner);
     let position = before + 1;
     // The check already reported the record after it as a break, at this record's position.
-    if check
-        .broken
-        .as_ref()
-        .is_none_or(|first| position <= first.position)
-    {
+    let first = check.broken.as_ref();
+    if first.is_none_or(|first| position <= first.position) {
         check.broken = Some(ChainBreak { position, ..broken });
     }
 }

@@ -12,14 +12,15 @@ use uuid::Uuid;
 pub use self::chain::{ChainBreak, ChainCheck};
 
 use self::chain::check;
+use super::as_of::Lists;
 use super::page::{self, Cursor, Order, Page};
-use super::{Ack, collision, says, standing, unchanged};
-use crate::error::{Error, ErrorKind, Result};
+use super::{Ack, EVERYWHERE, conflict, put_again, record_in, row_of, selected, standing_as};
+use crate::error::{Error, Result};
 use crate::index::{Hasher, Loc, Position, RowId, Select, Walk};
 use crate::record::{
     GENESIS_HASH, Kind, Record, ThoughtRecord, ThoughtType, Timestamp, check_name, check_sha256,
 };
-use crate::store::{Reads, Redacted, Store, Txn};
+use crate::store::{Reads, Redacted, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::ThoughtRecords;
 /// Indexes of the lookup fields of a line.
@@ -91,11 +92,31 @@ impl ThoughtQuery {
         }
         Ok(())
     }
+}
+
+impl Lists for ThoughtQuery {
+    type Item = ThoughtRecord;
+    const KIND: Kind = KIND;
+
+    fn walk(&self, hasher: Hasher, _: bool) -> page::Walk {
+        let select = match (&self.task_id, &self.prev_hash) {
+            (None, Some(hash)) => {
+                let hash = hasher.lookup(&hash.to_ascii_lowercase());
+                Select::Lookup(PREV_HASH, hash)
+            }
+            (task_id, _) => select(hasher, task_id.as_deref()),
+        };
+        page::Walk::all(Order::OldestFirst, self.limit, self.after).of(select)
+    }
 
     fn matches(&self, record: &ThoughtRecord) -> bool {
         let (task_id, prev_hash) = (self.task_id.as_ref(), self.prev_hash.as_ref());
         task_id.is_none_or(|task_id| record.task_id == *task_id)
             && prev_hash.is_none_or(|hash| record.prev_hash.eq_ignore_ascii_case(hash))
+    }
+
+    fn read(view: &Snapshot<'_>, row: RowId, _: Option<i64>) -> Result<Option<ThoughtRecord>> {
+        standing_as(view, row)
     }
 }
 
@@ -164,8 +185,8 @@ impl<'a> Thoughts<'a> {
     /// Appends a thought to its task's chain.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty task or agent;
-    /// [`Conflict`](ErrorKind::Conflict) if the id is taken.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty task or agent;
+    /// [`Conflict`](crate::ErrorKind::Conflict) if the id is taken.
     pub fn create(&self, thought: NewThought) -> Result<ThoughtRecord> {
         let record = ThoughtRecord {
             id: (self.ids)(),
@@ -184,31 +205,26 @@ impl<'a> Thoughts<'a> {
             .prepare(Record::Thought(record).checked()?)?;
         let made = inner.transact(|txn| {
             let mut redacted = txn.redact_prepared(prepared)?;
-            let id = &thought_in(redacted.record())?.id;
-            if txn.find(KIND, [id, ""]).is_some() {
-                return Err(taken(id));
+            if row_of(txn, redacted.record()).is_some() {
+                return Err(conflict(taken(record_in(redacted.record())?)));
             }
             append(txn, &mut redacted)?;
-            thought_in(redacted.record()).cloned()
+            record_in(redacted.record()).cloned()
         });
         made.map_err(|e| e.with_key(key))
     }
 
     /// The record with this id.
     pub fn get(&self, id: &str) -> Result<Option<ThoughtRecord>> {
-        self.store.inner().with_snapshot(|view| {
-            let Some((row, _)) = view.find(KIND, [id, ""]) else {
-                return Ok(None);
-            };
-            Ok(read(view, row)?.filter(|record| record.id == id))
-        })
+        let now = self.store.as_of(None);
+        now.get::<ThoughtQuery>([id, ""], |record| record.id == id)
     }
 
     /// The records of a task, or of all tasks, in the order in which they were recorded. With a
     /// limit, the first ones.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty task or a limit of 0.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty task or a limit of 0.
     pub fn list(&self, task_id: Option<&str>, limit: Option<usize>) -> Result<Vec<ThoughtRecord>> {
         let query = ThoughtQuery {
             task_id: task_id.map(str::to_owned),
@@ -221,8 +237,8 @@ impl<'a> Thoughts<'a> {
     /// Lists thoughts in the order in which they were recorded, in pages.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty task, a `prev_hash` that is not a
-    /// SHA-256, or a limit of 0.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty task, a `prev_hash` that is
+    /// not a SHA-256, or a limit of 0.
     pub fn page(&self, query: &ThoughtQuery) -> Result<Page<ThoughtRecord>> {
         self.page_within(query, usize::MAX)
     }
@@ -235,31 +251,15 @@ impl<'a> Thoughts<'a> {
         bytes_max: usize,
     ) -> Result<Page<ThoughtRecord>> {
         query.check()?;
-        let inner = self.store.inner();
-        let select = match (&query.task_id, &query.prev_hash) {
-            (None, Some(hash)) => {
-                let hash = inner.hasher().lookup(&hash.to_ascii_lowercase());
-                Select::Lookup(PREV_HASH, hash)
-            }
-            (task_id, _) => select(inner.hasher(), task_id.as_deref()),
-        };
-        let walk = page::Walk {
-            select,
-            bytes_max,
-            ..page::Walk::all(Order::OldestFirst, query.limit, query.after)
-        };
-        page::page(inner, KIND, walk, |view, row| {
-            let record = read(view, row)?.filter(|record| query.matches(record));
-            Ok(record.map(|record| (record.timestamp.at(), record)))
-        })
+        self.store.as_of(None).list(query, bytes_max)
     }
 
     /// Recomputes the chain of a task from its current lines. The chain of an unknown task has no
     /// records.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty task; otherwise fails only if the
-    /// store cannot be read. A broken chain is not an error: the result names the break.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty task; otherwise fails only
+    /// if the store cannot be read. A broken chain is not an error: the result names the break.
     pub fn verify_chain(&self, task_id: &str) -> Result<ChainCheck> {
         let check = self.verify_chain_with(task_id, &mut |_| ControlFlow::Continue(()))?;
         Ok(check.unwrap_or_default())
@@ -304,39 +304,29 @@ impl<'a> Thoughts<'a> {
 /// Adds a thought. If the log has its id, the two must be equal. With `but_time`, the times are not
 /// compared.
 pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) -> Result<Ack> {
-    let thought = thought_in(redacted.record())?;
-    if let Some((_, row)) = txn.find(KIND, [&thought.id, ""]) {
-        let decoded = txn.read(KIND, row.asserted)?;
-        let filled = |given: &str, known: &str| {
-            let text = if given.is_empty() { known } else { given };
-            text.to_owned()
+    let thought: &ThoughtRecord = record_in(redacted.record())?;
+    let filled = |given: &str, known: &str| {
+        let text = if given.is_empty() { known } else { given };
+        text.to_owned()
+    };
+    let same = |known: &ThoughtRecord| {
+        let again = ThoughtRecord {
+            prev_hash: filled(&thought.prev_hash, &known.prev_hash),
+            hash: filled(&thought.hash, &known.hash),
+            timestamp: if but_time { known } else { thought }.timestamp.clone(),
+            ..thought.clone()
         };
-        let is_again = |known: &ThoughtRecord| {
-            let again = ThoughtRecord {
-                prev_hash: filled(&thought.prev_hash, &known.prev_hash),
-                hash: filled(&thought.hash, &known.hash),
-                timestamp: if but_time {
-                    known.timestamp.clone()
-                } else {
-                    thought.timestamp.clone()
-                },
-                ..thought.clone()
-            };
-            again == *known
-        };
-        let same = |known: &Record| thought_in(known).is_ok_and(is_again);
-        if !says(txn, &decoded.record, same)? {
-            return Err(taken(&thought.id));
-        }
-        return unchanged(txn, row.asserted, decoded.seq.unwrap_or(0));
+        again == *known
+    };
+    match put_again(txn, redacted.record(), same, |_| taken(thought))? {
+        Some((ack, _)) => Ok(ack),
+        None => append(txn, redacted).map(Ack::added),
     }
-    append(txn, redacted).map(Ack::added)
 }
 
 /// Appends a record with a new id to its chain; returns its sequence number.
 fn append(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<u64> {
-    let conflict = |message| Err(Error::new(ErrorKind::Conflict, message));
-    let thought = thought_in(redacted.record())?;
+    let thought: &ThoughtRecord = record_in(redacted.record())?;
     let (given_prev_hash, given_hash) = (thought.prev_hash.clone(), thought.hash.clone());
     let prev_hash = match latest(txn, &thought.task_id)? {
         Some((before, loc)) => {
@@ -346,29 +336,28 @@ fn append(txn: &mut Txn<'_>, redacted: &mut Redacted) -> Result<u64> {
         }
         None => start_of(txn, &thought.task_id),
     };
-    redacted.assign(|record| {
-        if let Record::Thought(thought) = record {
-            thought.prev_hash = prev_hash;
-            thought.hash = thought.computed_hash();
-        }
+    redacted.assign(|thought: &mut ThoughtRecord| {
+        thought.prev_hash = prev_hash;
+        thought.hash = thought.computed_hash();
     });
-    let thought = thought_in(redacted.record())?;
+    let thought: &ThoughtRecord = record_in(redacted.record())?;
     for hash in [&given_hash, &thought.hash] {
         if let Some(holder) = with_hash(txn, hash)? {
-            return conflict(format!("the hash {hash} is that of record {}", holder.id));
+            let message = format!("the hash {hash} is that of record {}", holder.id);
+            return Err(conflict(message));
         }
     }
     if !given_prev_hash.is_empty() && given_prev_hash != thought.prev_hash {
-        return conflict(format!(
+        return Err(conflict(format!(
             "prev_hash is {given_prev_hash}, but the latest hash of task {:?} is {}: leave prev_hash and hash out",
             thought.task_id, thought.prev_hash
-        ));
+        )));
     }
     if !given_hash.is_empty() && given_hash != thought.hash {
-        return conflict(format!(
+        return Err(conflict(format!(
             "hash is {given_hash}, but that of what is kept of this record is {}: leave it out",
             thought.hash
-        ));
+        )));
     }
     txn.push(redacted, None)
 }
@@ -381,9 +370,11 @@ fn start_of(from: &impl Reads, task_id: &str) -> String {
         .to_owned()
 }
 
-fn taken(id: &str) -> Error {
-    let message = format!("the id {id:?} is that of another record: thoughts are never changed");
-    Error::new(ErrorKind::Conflict, message)
+fn taken(thought: &ThoughtRecord) -> String {
+    format!(
+        "the id {:?} is that of another record: thoughts are never changed",
+        thought.id
+    )
 }
 
 fn select(hasher: Hasher, task_id: Option<&str>) -> Select {
@@ -403,7 +394,8 @@ fn latest(from: &impl Reads, task_id: &str) -> Result<Option<(ThoughtRecord, Loc
     let table = from.table(KIND);
     for id in rows(from, Some(task_id)).rev() {
         if let Some(row) = table.row(id)
-            && let Some(record) = read(from, id)?.filter(|record| record.task_id == task_id)
+            && let Some(record) = standing_as::<ThoughtRecord>(from, id)?
+            && record.task_id == task_id
         {
             return Ok(Some((record, row.asserted)));
         }
@@ -413,27 +405,6 @@ fn latest(from: &impl Reads, task_id: &str) -> Result<Option<(ThoughtRecord, Loc
 
 fn with_hash(from: &impl Reads, hash: &str) -> Result<Option<ThoughtRecord>> {
     let select = Select::Lookup(HASH, from.hasher().lookup(hash));
-    let table = from.table(KIND);
-    for row in table.walk(select, Position::FIRST, Position::END) {
-        if let Some(record) = read(from, row)?.filter(|record| record.hash == hash) {
-            return Ok(Some(record));
-        }
-    }
-    Ok(None)
-}
-
-fn read(from: &impl Reads, id: RowId) -> Result<Option<ThoughtRecord>> {
-    let line = standing(from, KIND, id)?;
-    line.map(|line| match line.record {
-        Record::Thought(thought) => Ok(thought),
-        _ => Err(collision()),
-    })
-    .transpose()
-}
-
-fn thought_in(record: &Record) -> Result<&ThoughtRecord> {
-    match record {
-        Record::Thought(thought) => Ok(thought),
-        _ => Err(collision()),
-    }
+    let is_it = |thought: &ThoughtRecord| thought.hash == hash;
+    selected(from, select, EVERYWHERE, is_it).next().transpose()
 }

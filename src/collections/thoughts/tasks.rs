@@ -1,7 +1,8 @@
 //! The tasks that have thoughts, and the latest thoughts in a time range.
 
 use super::page::{self, Cursor, Order, Page, Walk};
-use super::{KIND, PREV_HASH, TASK, Thoughts, read, rows};
+use super::{KIND, PREV_HASH, TASK, Thoughts, rows};
+use crate::collections::standing_as;
 use crate::error::Result;
 use crate::index::{Position, RowId, Select, Table};
 use crate::record::{GENESIS_HASH, ThoughtRecord};
@@ -15,14 +16,18 @@ impl Thoughts<'_> {
         let walk = Walk::all(Order::NewestFirst, limit, after);
         let genesis = inner.hasher().lookup(GENESIS_HASH);
         let may_be_first = |table: &Table, row| may_be_first(table, row, genesis);
-        page::page_of(inner, KIND, walk, may_be_first, |view, row| {
-            match read(view, row)? {
+        page::page(
+            inner,
+            KIND,
+            walk,
+            may_be_first,
+            |view, row| match standing_as(view, row)? {
                 Some(record) if is_first(view, row, &record)? => {
                     Ok(Some((record.timestamp.at(), record)))
                 }
                 _ => Ok(None),
-            }
-        })
+            },
+        )
     }
 
     /// The latest matching thoughts in a time range, latest first.
@@ -37,8 +42,8 @@ impl Thoughts<'_> {
             let at = table.row(row).map(|row| row.at);
             at.is_some_and(|at| (since..until).contains(&at))
         };
-        let found = page::page_of(self.store.inner(), KIND, walk, is_in_time, |view, row| {
-            let record = read(view, row)?.filter(&is_wanted);
+        let found = page::page(self.store.inner(), KIND, walk, is_in_time, |view, row| {
+            let record = standing_as(view, row)?.filter(&is_wanted);
             Ok(record.map(|record| (record.timestamp.at(), record)))
         })?;
         Ok(found.items)
@@ -70,7 +75,7 @@ fn is_first(view: &Snapshot<'_>, row: RowId, record: &ThoughtRecord) -> Result<b
         return Ok(false);
     }
     for before in rows(view, Some(&record.task_id)).take_while(|before| *before != row) {
-        match read(view, before) {
+        match standing_as::<ThoughtRecord>(view, before) {
             Err(e) if view.lacks_lines() => return Err(e),
             Ok(Some(before)) if before.task_id == record.task_id => return Ok(false),
             _ => {}

@@ -5,18 +5,17 @@ mod spans;
 
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 
 use serde::Serialize;
 
-use self::spans::{End, close_below, close_spans, end_status, what};
-use super::events::{find, under};
-use super::page::{PartEnd, ROWS_AT_A_TIME};
-use super::standing_as;
+use self::spans::{close_below, close_spans, end_of, end_status, what};
+use super::events::under;
+use super::page::PartEnd;
+use super::with_seqs;
 use crate::error::{Error, Result};
 use crate::index::{Position, RowId, Select};
 use crate::record::{Event, Kind};
-use crate::store::{Inner, ReadAhead, Reads, Store, Watermark};
+use crate::store::{Inner, Reads, Snapshot, Store, Watermark};
 
 const KIND: Kind = Kind::Events;
 /// Estimated memory overhead of a node, without its strings.
@@ -114,176 +113,105 @@ impl Store {
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) also if the tree is larger.
     pub(crate) fn event_tree_within(&self, id: i64, bytes_max: usize) -> Result<Option<EventTree>> {
-        let inner = self.inner();
-        let mut allowed = Allowance {
-            bytes_max,
-            left: bytes_max,
-        };
-        let mut nodes = match gather(inner, id, &mut allowed)? {
-            Some(events) => drawn(events, id),
-            None => nodes_one_by_one(inner, id, &mut allowed)?,
-        };
+        let mut left = bytes_max;
+        let mut events = Vec::new();
+        let seqs = seqs_of_tree(self.inner(), id)?;
+        with_seqs(self.inner(), &seqs, |place, event: Event| {
+            let payload = event.payload.as_ref().map_or(0, String::len);
+            let bytes = payload + event.event_type.len() + NODE_BYTES;
+            left = left.checked_sub(bytes).ok_or_else(|| {
+                let message = format!(
+                    "the tree has more than {bytes_max} bytes: read it from an event further down, or list events by their parent_id, page by page"
+                );
+                Error::invalid(message)
+            })?;
+            // The line may have been edited since it was indexed.
+            if event.id == place.at {
+                events.push(event);
+            }
+            Ok(())
+        })?;
+        let mut nodes = drawn(events, id);
         let Some(root) = nodes.first_mut() else {
             return Ok(None);
         };
         root.parent_is_gone = match root.event.parent_id {
-            Some(parent) => event(inner, parent)?.is_none(),
+            Some(parent) => self.get_event(parent)?.is_none(),
             None => false,
         };
         close_spans(&mut nodes);
-        close_from_above(inner, &mut nodes)?;
+        close_from_above(self, &mut nodes)?;
         Ok(Some(EventTree { nodes }))
     }
 }
 
-/// Memory limit for a tree.
-struct Allowance {
-    bytes_max: usize,
-    left: usize,
-}
-
-impl Allowance {
-    fn take(&mut self, event: &Event) -> Result<()> {
-        let payload = event.payload.as_ref().map_or(0, String::len);
-        let bytes = payload + event.event_type.len() + NODE_BYTES;
-        let left = self.left.checked_sub(bytes).ok_or_else(|| {
-            let message = format!(
-                "the tree has more than {} bytes: read it from an event further down, or list events by their parent_id, page by page",
-                self.bytes_max
-            );
-            Error::invalid(message)
-        })?;
-        self.left = left;
-        Ok(())
-    }
-}
-
-fn event(inner: &Inner, id: i64) -> Result<Option<Event>> {
-    inner.with_snapshot(|view| find(view, id))
-}
-
-/// The rows of a tree and their sequence numbers, as far as they were found.
+/// The rows of a tree and their sequence numbers, as far as they were found in the index. Rows of
+/// other events may be among them, because the index has only hashes.
 #[derive(Default)]
 struct OfTree {
     watermark: Option<Watermark>,
     rows: Vec<(RowId, u64)>,
+    seen: HashSet<RowId>,
     /// The children of the rows before this index were listed.
     next: usize,
     /// The position to continue from among the children of that row.
     from: Option<Position>,
 }
 
-/// Reads the events of a tree in the order in which they were logged; other events may be among
-/// them. `None` if the index alone cannot determine the tree: two ids with the same hash, an event
-/// logged before its parent, or lines that do not match the index.
-fn gather(inner: &Inner, root: i64, allowed: &mut Allowance) -> Result<Option<Vec<Event>>> {
-    let Some(seqs) = seqs_of_tree(inner, root)? else {
-        return Ok(None);
-    };
-    let (mut events, mut ahead) = (Vec::new(), ReadAhead::new());
-    let mut left = seqs.as_slice();
-    while !left.is_empty() {
-        let read = inner.with_snapshot_ahead(&mut ahead, |view| {
-            let table = view.table(KIND);
-            let row = |seq: &u64| {
-                let id = table.row_from_seq(*seq);
-                table.row(id).filter(|row| row.seq == *seq).map(|_| id)
+impl OfTree {
+    /// Lists children for a while. Returns whether all are listed.
+    fn grow(&mut self, view: &Snapshot<'_>, root: i64) -> bool {
+        let table = view.table(KIND);
+        let mut text = itoa::Buffer::new();
+        let Some((root, row)) = view.find(KIND, [text.format(root), ""]) else {
+            *self = OfTree::default();
+            return true;
+        };
+        let now = view.watermark();
+        // Row ids change when rows are removed.
+        if !self.watermark.is_some_and(|then| then.has_same_rows(now)) {
+            *self = OfTree {
+                rows: vec![(root, row.seq)],
+                seen: HashSet::from([root]),
+                ..OfTree::default()
             };
-            let ahead = left.iter().take(ROWS_AT_A_TIME);
-            let rows: Vec<RowId> = ahead.filter_map(row).collect();
-            let mut end = PartEnd::new();
-            let mut some = Vec::new();
-            let mut count = left.len().min(ROWS_AT_A_TIME);
-            for (place, id) in view.reading(KIND, &rows, |row| row).enumerate() {
-                if let Some(event) = standing_as::<Event>(view, id)? {
-                    let place = table.place(Select::All, id);
-                    if place.map(|place| place.at) != Some(event.id) {
-                        return Ok(None);
-                    }
-                    some.push(event);
+        }
+        self.watermark = Some(now);
+        let mut end = PartEnd::new();
+        while let Some((row, _)) = self.rows.get(self.next) {
+            let id = table.place(Select::All, *row).map_or(0, |place| place.at);
+            let select = Select::Lookup(0, view.hasher().lookup(text.format(id)));
+            let from = self.from.take().unwrap_or(Position::FIRST);
+            for child in table.walk(select, from, Position::END) {
+                // Only a forged log has a cycle of parents.
+                if let Some(of_child) = table.row(child)
+                    && self.seen.insert(child)
+                {
+                    self.rows.push((child, of_child.seq));
                 }
-                // If no row was filtered out, indexes into `rows` are also indexes into `left`.
-                if rows.len() == count && end.has_come(true) {
-                    count = place + 1;
-                    break;
+                if end.has_come(false) {
+                    let place = table.place(select, child);
+                    self.from = place.map(|place| Position::after(place.at, place.seq));
+                    return false;
                 }
             }
-            Ok(Some((some, count)))
-        })?;
-        let Some((some, count)) = read else {
-            return Ok(None);
-        };
-        for event in some {
-            allowed.take(&event)?;
-            events.push(event);
+            self.next += 1;
+            if end.has_come(false) {
+                return false;
+            }
         }
-        left = left.get(count..).unwrap_or_default();
+        true
     }
-    Ok(Some(events))
 }
 
 /// The sequence numbers of the events of a tree, in ascending order, from the index.
-fn seqs_of_tree(inner: &Inner, root: i64) -> Result<Option<Vec<u64>>> {
-    let known = RefCell::new(OfTree::default());
-    loop {
-        let found = inner.with_snapshot(|view| {
-            let table = view.table(KIND);
-            let found = view.find(KIND, [itoa::Buffer::new().format(root), ""]);
-            let Some((root, row)) = found else {
-                *known.borrow_mut() = OfTree::default();
-                return Ok(ControlFlow::Break(true));
-            };
-            let mut known = known.borrow_mut();
-            let now = view.watermark();
-            // Row ids change when rows are removed.
-            if !known.watermark.is_some_and(|then| then.has_same_rows(now)) {
-                *known = OfTree {
-                    rows: vec![(root, row.seq)],
-                    ..OfTree::default()
-                };
-            }
-            known.watermark = Some(now);
-            let mut end = PartEnd::new();
-            let mut text = itoa::Buffer::new();
-            while let Some((row, _)) = known.rows.get(known.next).copied() {
-                let Some(id) = table.place(Select::All, row).map(|place| place.at) else {
-                    return Ok(ControlFlow::Break(false));
-                };
-                let select = Select::Lookup(0, view.hasher().lookup(text.format(id)));
-                let from = known.from.take().unwrap_or(Position::FIRST);
-                for child in table.walk(select, from, Position::END) {
-                    let Some(of_child) = table.row(child) else {
-                        continue;
-                    };
-                    known.rows.push((child, of_child.seq));
-                    if child <= row || known.rows.len() > table.len() {
-                        return Ok(ControlFlow::Break(false));
-                    }
-                    if end.has_come(false) {
-                        let place = table.place(select, child);
-                        known.from = place.map(|place| Position::after(place.at, place.seq));
-                        return Ok(ControlFlow::Continue(()));
-                    }
-                }
-                known.next += 1;
-                if end.has_come(false) {
-                    return Ok(ControlFlow::Continue(()));
-                }
-            }
-            Ok(ControlFlow::Break(true))
-        })?;
-        match found {
-            ControlFlow::Continue(()) => {}
-            ControlFlow::Break(false) => return Ok(None),
-            ControlFlow::Break(true) => break,
-        }
-    }
-    let mut rows = known.into_inner().rows;
-    rows.sort_unstable();
-    if rows.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-        return Ok(None);
-    }
-    Ok(Some(rows.into_iter().map(|(_, seq)| seq).collect()))
+fn seqs_of_tree(inner: &Inner, root: i64) -> Result<Vec<u64>> {
+    let found = RefCell::new(OfTree::default());
+    while !inner.with_snapshot(|view| Ok(found.borrow_mut().grow(view, root)))? {}
+    let rows = found.into_inner().rows.into_iter();
+    let mut seqs: Vec<u64> = rows.map(|(_, seq)| seq).collect();
+    seqs.sort_unstable();
+    Ok(seqs)
 }
 
 /// The events below a root in depth-first order. Not recursive, because trees may be of any depth.
@@ -312,49 +240,31 @@ fn drawn(events: Vec<Event>, root: i64) -> Vec<EventNode> {
     nodes
 }
 
-/// As [`drawn`], for trees that [`gather`] cannot determine.
-fn nodes_one_by_one(inner: &Inner, root: i64, allowed: &mut Allowance) -> Result<Vec<EventNode>> {
-    let mut nodes: Vec<EventNode> = Vec::new();
-    let mut seen = HashSet::from([root]);
-    let mut waiting = Vec::from_iter(event(inner, root)?.map(|root| (0, root)));
-    while let Some((depth, event)) = waiting.pop() {
-        allowed.take(&event)?;
-        let below = under(inner, event.id)?;
-        // Only a forged log has a cycle of parents.
-        let below = below.into_iter().filter(|child| seen.insert(child.id));
-        let first = waiting.len();
-        waiting.extend(below.map(|child| (depth + 1, child)));
-        waiting[first..].reverse();
-        nodes.push(node(depth, event));
-    }
-    Ok(nodes)
-}
-
 /// Ends the spans that no event in the tree ends: the root by its siblings, the others by the end
 /// of a span above them.
-fn close_from_above(inner: &Inner, nodes: &mut [EventNode]) -> Result<()> {
+fn close_from_above(store: &Store, nodes: &mut [EventNode]) -> Result<()> {
     if !nodes.iter().any(is_running) {
         return Ok(());
     }
     // An event without a parent has no siblings.
     if is_running(&nodes[0]) && nodes[0].event.parent_id.is_some() {
-        let found = closed(inner, nodes[0].event.clone())?;
+        let found = closed(store, nodes[0].event.clone())?;
         (nodes[0].status, nodes[0].duration_ms) = (found.status, found.duration_ms);
     }
     let mut above = None;
     let mut seen = HashSet::from([nodes[0].event.id]);
-    let mut parent = match End::of(&nodes[0]) {
+    let mut parent = match end_of(&nodes[0]) {
         Some(_) => None,
         None => nodes[0].event.parent_id,
     };
     // Only a forged log has a cycle of parents.
     while let Some(id) = parent.filter(|id| seen.insert(*id)) {
-        let Some(event) = event(inner, id)? else {
+        let Some(event) = store.get_event(id)? else {
             break;
         };
         parent = event.parent_id;
         if event.event_type.ends_with(".started") {
-            above = End::of(&closed(inner, event)?);
+            above = end_of(&closed(store, event)?);
             parent = parent.filter(|_| above.is_none());
         }
     }
@@ -367,14 +277,10 @@ fn is_running(node: &EventNode) -> bool {
 }
 
 /// An event that begins a span, with its end taken from its children and its siblings.
-fn closed(inner: &Inner, of: Event) -> Result<EventNode> {
-    let above = match of.parent_id {
-        Some(parent) => event(inner, parent)?,
-        None => None,
-    };
-    let mut beside = match of.parent_id {
-        Some(parent) => under(inner, parent)?,
-        None => vec![of.clone()],
+fn closed(store: &Store, of: Event) -> Result<EventNode> {
+    let (above, mut beside) = match of.parent_id {
+        Some(parent) => (store.get_event(parent)?, under(store, parent)?),
+        None => (None, vec![of.clone()]),
     };
     beside.retain(|event| what(event) == what(&of));
     let has_ends = beside.iter().any(|event| end_status(event).is_some());
@@ -383,7 +289,7 @@ fn closed(inner: &Inner, of: Event) -> Result<EventNode> {
     for event in beside {
         // If no sibling is an end, the siblings' children do not matter.
         let below = if has_ends || event.id == of.id {
-            under(inner, event.id)?
+            under(store, event.id)?
         } else {
             Vec::new()
         };

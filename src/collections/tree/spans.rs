@@ -14,29 +14,19 @@ use crate::record::{Event, event_type};
 pub(super) fn close_spans(nodes: &mut [EventNode]) {
     let spans = spans(nodes);
     for (node, span) in nodes.iter_mut().zip(spans) {
-        if let Some(span) = span {
-            (node.status, node.duration_ms) = (Some(span.status), span.duration_ms);
+        if let Some((status, duration_ms)) = span {
+            (node.status, node.duration_ms) = (Some(status), duration_ms);
         }
     }
 }
 
 /// The status and time of the end of a span.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct End {
-    status: SpanStatus,
-    at: i64,
-}
+pub(super) type End = (SpanStatus, i64);
 
-impl End {
-    /// The end of the span that an event began; `None` if it is running or if the event begins no
-    /// span.
-    pub(super) fn of(node: &EventNode) -> Option<End> {
-        let at = node.event.created_at.saturating_add(node.duration_ms?);
-        Some(End {
-            status: node.status?,
-            at,
-        })
-    }
+/// The end of the span that an event began; `None` if it is running or if the event begins no span.
+pub(super) fn end_of(node: &EventNode) -> Option<End> {
+    let at = node.event.created_at.saturating_add(node.duration_ms?);
+    Some((node.status?, at))
 }
 
 /// Ends the running spans below an ended span, with that span's status. `above` is the end of the
@@ -47,11 +37,11 @@ pub(super) fn close_below(nodes: &mut [EventNode], above: Option<End>) {
     for node in nodes {
         ends.truncate(node.depth);
         let above = ends.last().copied().unwrap_or(above);
-        let own = End::of(node);
-        if let (Some(SpanStatus::Running), Some(end)) = (node.status, above) {
+        let own = end_of(node);
+        if let (Some(SpanStatus::Running), Some((status, at))) = (node.status, above) {
             // The event may have been logged after that end.
-            let took = end.at.saturating_sub(node.event.created_at).max(0);
-            (node.status, node.duration_ms) = (Some(end.status), Some(took));
+            let took = at.saturating_sub(node.event.created_at).max(0);
+            (node.status, node.duration_ms) = (Some(status), Some(took));
         }
         ends.push(own.or(above));
     }
@@ -79,18 +69,8 @@ pub(super) fn end_status(event: &Event) -> Option<SpanStatus> {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Span {
-    status: SpanStatus,
-    duration_ms: Option<i64>,
-}
-
-impl Span {
-    const RUNNING: Span = Span {
-        status: SpanStatus::Running,
-        duration_ms: None,
-    };
-}
+/// The status of a span, and its duration in milliseconds once it has ended.
+type Span = (SpanStatus, Option<i64>);
 
 fn spans(nodes: &[EventNode]) -> Vec<Option<Span>> {
     let mut spans: Vec<Option<Span>> = vec![None; nodes.len()];
@@ -111,11 +91,10 @@ fn spans(nodes: &[EventNode]) -> Vec<Option<Span>> {
         };
         above.push(Some(Begun::new(place, what, event)));
         let siblings = &mut beside[depth];
-        let is_open =
-            |place: usize| matches!(spans[place], Some(span) if span.status == SpanStatus::Running);
+        let is_open = |place: usize| matches!(spans[place], Some((SpanStatus::Running, _)));
         if event.event_type.ends_with(".started") {
             siblings.begin(Begun::new(place, what, event), is_open);
-            spans[place] = Some(Span::RUNNING);
+            spans[place] = Some((SpanStatus::Running, None));
             continue;
         }
         let Some(status) = end_status(event) else {
@@ -144,10 +123,7 @@ fn spans(nodes: &[EventNode]) -> Vec<Option<Span>> {
         };
         if let Some(begun) = begun {
             let began_at = nodes[begun].event.created_at;
-            spans[begun] = Some(Span {
-                status,
-                duration_ms: Some(event.created_at.saturating_sub(began_at)),
-            });
+            spans[begun] = Some((status, Some(event.created_at.saturating_sub(began_at))));
         }
     }
     spans

@@ -139,10 +139,13 @@ impl Store {
         };
         let mut steps = run.find()?;
         for _ in 0..ROUNDS_MAX {
-            run.add_tombstones()?;
+            if !run.options.dry_run {
+                // Before any line is removed.
+                inner.add_tombstones(&run.traces.tombstones())?;
+            }
             // First, because it is known only from the segments.
             run.erase_beside()?;
-            run.done.other_keys = run.traces.other_keys();
+            run.done.other_keys = run.traces.other_keys.iter().cloned().collect();
             if steps.is_empty() {
                 self.sync()?;
                 return Ok(run.done);
@@ -226,32 +229,16 @@ struct Run<'s, 'o> {
 /// The erasable data in a segment.
 #[derive(Debug, Default)]
 struct Held {
-    /// Lines that by themselves show why they are erased.
+    /// Whether there are lines that by themselves show why they are erased.
     leads: bool,
-    /// Lines that are recognized only through other lines.
-    follows: bool,
-    /// Some of those other lines are in other segments.
+    /// Whether there are lines that are recognized only through lines in other segments.
     is_led_from_elsewhere: bool,
 }
 
 /// The lines of a segment that are erased in one rewrite.
-#[derive(Debug)]
 struct Step {
     name: SegmentName,
-    leads: bool,
-    follows: bool,
-    damaged: bool,
-}
-
-impl Step {
-    fn takes(&self, judged: Judged) -> bool {
-        match judged.trace {
-            Trace::Leads => self.leads,
-            Trace::Follows if judged.key.is_none() => self.damaged,
-            Trace::Follows => self.follows,
-            Trace::Mixed | Trace::Other => false,
-        }
-    }
+    takes: fn(Judged) -> bool,
 }
 
 impl Run<'_, '_> {
@@ -266,14 +253,6 @@ impl Run<'_, '_> {
             }
         }
         Ok(())
-    }
-
-    /// Records the tombstones, before any line is removed.
-    fn add_tombstones(&self) -> Result<()> {
-        if self.options.dry_run {
-            return Ok(());
-        }
-        self.store.inner().add_tombstones(&self.traces.tombstones())
     }
 
     /// The order of erasure. It ensures that after an interruption the rest can still be found:
@@ -320,31 +299,22 @@ impl Run<'_, '_> {
                 Trace::Other => {}
             }
         }
-        let step = |name: &SegmentName| Step {
-            name: *name,
-            leads: false,
-            follows: false,
-            damaged: false,
-        };
-        let damaged = held_damaged.iter().map(|name| Step {
-            damaged: true,
-            ..step(name)
-        });
+        let step = |name, takes| Step { name, takes };
+        let damaged = held_damaged.into_iter();
+        let damaged = damaged.map(|name| step(name, Judged::is_damaged));
         let (mut led, mut leading) = (Vec::new(), Vec::new());
-        for (name, held) in &found {
+        for (name, held) in found {
             if held.is_led_from_elsewhere {
-                led.push(Step {
-                    follows: true,
-                    ..step(name)
-                });
+                led.push(step(name, Judged::follows));
             }
-            let follows = held.follows && !held.is_led_from_elsewhere;
-            if held.leads || follows {
-                leading.push(Step {
-                    leads: held.leads,
-                    follows,
-                    ..step(name)
-                });
+            match held {
+                Held { leads: false, .. } => {}
+                Held {
+                    is_led_from_elsewhere: true,
+                    ..
+                } => leading.push(step(name, Judged::leads)),
+                // Any others are recognized through these.
+                _ => leading.push(step(name, |judged| judged.leads() || judged.follows())),
             }
         }
         led.append(&mut leading);
@@ -377,7 +347,6 @@ impl Run<'_, '_> {
         })?;
         Ok(Held {
             leads: !leading.is_empty(),
-            follows: !led.is_empty(),
             is_led_from_elsewhere: !led.is_subset(&leading),
         })
     }
@@ -427,11 +396,11 @@ impl Run<'_, '_> {
 
     /// The number of lines and bytes of a segment that would be erased.
     fn count(&mut self, step: &Step) -> Result<(u64, u64)> {
-        let Step { name, .. } = *step;
+        let Step { name, takes } = *step;
         let (mut lines, mut bytes) = (0, 0);
         let traces = &mut self.traces;
         self.store.inner().each_line(name, &mut |line| {
-            if step.takes(traces.judge(name.kind, line)) {
+            if takes(traces.judge(name.kind, line)) {
                 lines += 1;
                 bytes += line.len() as u64 + 1;
             }
@@ -443,11 +412,11 @@ impl Run<'_, '_> {
     /// changed meanwhile.
     fn cut(&mut self, step: &Step) -> Result<Option<(u64, u64)>> {
         let inner = self.store.inner();
-        let Step { name, .. } = *step;
+        let Step { name, takes } = *step;
         inner.settle(name)?;
         let traces = &mut self.traces;
         let mut stays = |_: &Snapshot<'_>, line: &Candidate<'_>| {
-            Ok(!step.takes(traces.judge(name.kind, line.bytes)))
+            Ok(!takes(traces.judge(name.kind, line.bytes)))
         };
         let Some(plan) = inner.plan_rewrite(&[name], &mut stays)? else {
             // Changes by other programs become known only after a refresh.

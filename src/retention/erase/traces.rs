@@ -12,6 +12,7 @@ use crate::index::{Hasher, KeyHash};
 use crate::line::{Envelope, LINE_BYTES_MAX, Value, is_intact};
 use crate::privacy::key_of;
 use crate::record::Kind;
+use crate::record::declare::{Class, Field};
 use crate::segment::Stretch;
 use crate::store::{Store, key_of_value};
 
@@ -25,21 +26,14 @@ const PIECE_STEP: usize = 8;
 /// In texts up to this length, every piece is recorded.
 const SHORT_BYTES: usize = 4 << 10;
 
-/// The fields with texts.
-const TEXTS: [&str; 12] = [
-    "content",
-    "text",
-    "tool_args",
-    "tool_result",
-    "error",
-    "last_error",
-    "inference_metadata",
-    "arguments_json",
-    "outcome_json",
-    "error_msg",
-    "diffs_json",
-    "payload",
-];
+/// Whether a field has a text that may be recognized in damaged bytes.
+fn has_text(field: &Field) -> bool {
+    use Class::{Arguments, Content, Metadata, Output, Payload, Said};
+    matches!(
+        field.class,
+        Content | Said | Output | Arguments | Payload | Metadata
+    )
+}
 
 /// Maximum number of pieces of a split line that are joined.
 const SPLIT_MAX: usize = 8;
@@ -49,7 +43,7 @@ const SPLIT_MAX: usize = 8;
 pub(super) struct Traces {
     users: Vec<String>,
     /// Fingerprints of other keys under which user ids are hashed.
-    other_keys: BTreeSet<String>,
+    pub(super) other_keys: BTreeSet<String>,
     /// The requested conversation.
     given: Option<Uuid>,
     conversations: HashSet<Uuid>,
@@ -95,6 +89,20 @@ pub(super) struct Judged {
     pub key: Option<u64>,
 }
 
+impl Judged {
+    pub(super) fn leads(self) -> bool {
+        self.trace == Trace::Leads
+    }
+
+    pub(super) fn follows(self) -> bool {
+        self.trace == Trace::Follows && self.key.is_some()
+    }
+
+    pub(super) fn is_damaged(self) -> bool {
+        self.trace == Trace::Follows && self.key.is_none()
+    }
+}
+
 impl Traces {
     pub(super) fn of(what: &Erasure, store: &Store) -> Result<Traces> {
         let mut traces = Traces::default();
@@ -108,11 +116,6 @@ impl Traces {
             Erasure::User(id) => traces.users = store.inner().policies().user_ids(id)?,
         }
         Ok(traces)
-    }
-
-    /// Fingerprints of keys, other than the requested one, under which user ids are hashed.
-    pub(super) fn other_keys(&self) -> Vec<String> {
-        self.other_keys.iter().cloned().collect()
     }
 
     /// The erased conversations. The count is the maximum, so that any number of messages is
@@ -155,7 +158,7 @@ impl Traces {
         stretch.classified(kind).facts(kind, &mut |fact| {
             let trace = self.trace(kind, fact.envelope);
             if trace != Trace::Other {
-                self.learn(fact.bytes);
+                self.learn(kind, fact.bytes);
             }
             traces.push(trace);
             key = Some(hash_of(fact.envelope));
@@ -322,10 +325,13 @@ impl Traces {
     }
 
     /// Records the texts of a line.
-    fn learn(&mut self, line: &[u8]) {
+    fn learn(&mut self, kind: Kind, line: &[u8]) {
         let members: Result<BTreeMap<String, &RawValue>, _> = serde_json::from_slice(line);
         for (name, value) in members.unwrap_or_default() {
-            if TEXTS.contains(&&*name) {
+            if kind
+                .fields()
+                .any(|field| field.name == name && has_text(field))
+            {
                 let text = value.get().as_bytes();
                 let is_short = text.len() <= SHORT_BYTES;
                 let step = if is_short { 1 } else { PIECE_STEP };

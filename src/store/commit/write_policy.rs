@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::line::Value;
 use crate::privacy::{Privacy, PrivacySettings, UserIdKey, UserKey, key_of, key_of_record};
 use crate::record::declare::{Class, Place};
-use crate::record::{Kind, Record};
+use crate::record::{Kind, Record, RecordType};
 use crate::segment::{each_fact, list};
 use crate::storage::Storage;
 use crate::store::manifest::Manifest;
@@ -292,8 +292,17 @@ impl Redacted {
 
     /// Sets fields that the log assigns, such as an id, a place or a hash. Do not set a caller's
     /// text here: it would not be redacted.
-    pub(crate) fn assign(&mut self, set: impl FnOnce(&mut Record)) {
-        set(&mut self.record);
+    pub(crate) fn assign<T: RecordType>(&mut self, set: impl FnOnce(&mut T)) {
+        if let Some(record) = T::of_mut(&mut self.record) {
+            set(record);
+        }
+    }
+
+    /// Makes a conversation a change of one that the log has.
+    pub(crate) fn make_update(&mut self) {
+        if let Record::Conversation(conversation) = &self.record {
+            self.record = Record::ConversationUpdated(conversation.clone());
+        }
     }
 }
 
