@@ -1,22 +1,31 @@
 //! The fast path of reading: decodes a line in canonical form that has no unknown members. If it
 //! succeeds, the parser would give the same result.
 
+// A field is constant where the code that reads it is inlined.
+#![allow(clippy::inline_always)]
+
 use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::cursor::{Cursor, NotCanonical, Read};
+use super::cursor::Cursor;
 use super::{Decoded, Op, member, split_crc};
-use crate::record::declare::{Field, FieldReader, Fields, Maybe, Word};
+use crate::record::declare::{Field, FieldReader, Fields, Word};
 use crate::record::{
     Client, ConversationMessage, ConversationTurn, Day, Event, HistoryEntry, IdHashes, Kind,
     MessageSums, Record, Sketch, Timestamp, ToolCallDone, ToolCallReq, Validity,
 };
 
+/// The input is not, or not certainly, in canonical form.
+#[derive(Debug)]
+pub(super) struct NotCanonical;
+
+type Read<T> = Result<T, NotCanonical>;
+
 /// Decodes a canonical line. Does not check its checksum.
 #[inline] // Records are expensive to move.
-pub(super) fn decode(kind: Kind, line: &[u8]) -> Read<Decoded> {
-    let (covered, _) = split_crc(line).ok_or(NotCanonical)?;
+pub(super) fn decode(kind: Kind, line: &[u8]) -> Option<Decoded> {
+    let (covered, _) = split_crc(line)?;
     let mut line = Cursor::of_texts(covered)?;
     let (seq, at, op) = line.head(kind)?;
     let is_task = op == Op::Queued && {
@@ -25,9 +34,9 @@ pub(super) fn decode(kind: Kind, line: &[u8]) -> Read<Decoded> {
         ahead.skip(member!("update_id"))
     };
     let mut reader = LineReader::new(line, op, at);
-    let record = Record::read(kind, op, is_task, &mut reader)?;
+    let record = Record::read(kind, op, is_task, &mut reader).ok()?;
     reader.line.end()?;
-    Ok(Decoded {
+    Some(Decoded {
         seq: Some(seq),
         op,
         record,
@@ -44,18 +53,19 @@ pub(super) fn is_sure(kind: Kind, covered: &[u8], at: i64) -> bool {
         let op = line.op(kind)?;
         let mut line = LinePasser { line, at };
         match (kind, op) {
-            (Kind::ConversationTurns, _) => ConversationTurn::pass(&mut line)?,
-            (Kind::ToolCalls, Op::Completed | Op::Failed) => ToolCallDone::pass(&mut line)?,
-            (Kind::ToolCalls, _) => ToolCallReq::pass(&mut line)?,
-            (Kind::Events, _) => Event::pass(&mut line)?,
-            (Kind::History, _) => HistoryEntry::pass(&mut line)?,
-            (Kind::Messages, _) => ConversationMessage::pass(&mut line)?,
+            (Kind::ConversationTurns, _) => ConversationTurn::pass(&mut line),
+            (Kind::ToolCalls, Op::Completed | Op::Failed) => ToolCallDone::pass(&mut line),
+            (Kind::ToolCalls, _) => ToolCallReq::pass(&mut line),
+            (Kind::Events, _) => Event::pass(&mut line),
+            (Kind::History, _) => HistoryEntry::pass(&mut line),
+            (Kind::Messages, _) => ConversationMessage::pass(&mut line),
             // There are few lines of the other kinds; the caller decodes them.
-            _ => return Err(NotCanonical),
+            _ => return None,
         }
+        .ok()?;
         line.line.end()
     };
-    passed().is_ok()
+    passed().is_some()
 }
 
 /// Reads the fields of a line, after its head.
@@ -78,18 +88,17 @@ impl<'a> LineReader<'a> {
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always)] // The field is constant where it is inlined.
-    fn value<T, M: Maybe<T>>(
+    fn value<T>(
         &mut self,
         field: &'static Field,
-        value: impl FnOnce(&mut Cursor<'a>) -> Read<T>,
-    ) -> Read<M> {
-        let value = if M::IS_OPTIONAL {
-            self.line.may(field.member, value)?
+        value: impl FnOnce(&mut Cursor<'a>) -> Option<T>,
+    ) -> Read<Option<T>> {
+        let read = if field.is_optional || field.has_default {
+            self.line.may(field.member, value)
         } else {
-            Some(self.line.need(field.member, value)?)
+            self.line.need(field.member, value).map(Some)
         };
-        M::of(value).ok_or(NotCanonical)
+        read.ok_or(NotCanonical)
     }
 }
 
@@ -98,8 +107,7 @@ macro_rules! values {
     ($($method:ident: $type:ty = $read:expr;)+) => {
         $(
             #[inline(always)]
-            #[allow(clippy::inline_always)]
-            fn $method<M: Maybe<$type>>(&mut self, field: &'static Field) -> Read<M> {
+            fn $method(&mut self, field: &'static Field) -> Read<Option<$type>> {
                 self.value(field, $read)
             }
         )+
@@ -111,6 +119,7 @@ impl FieldReader for LineReader<'_> {
     const READS_OTHER_OPS: bool = false;
 
     values! {
+        uuid: Uuid = Cursor::uuid;
         text: String = Cursor::text;
         names: Vec<String> = Cursor::texts;
         payload: String = Cursor::payload;
@@ -123,47 +132,21 @@ impl FieldReader for LineReader<'_> {
         sum: u64 = Cursor::digits;
         sketch: Sketch = Cursor::parsed;
         counts: BTreeMap<String, u64> = Cursor::parsed;
+        sums: MessageSums = Cursor::parsed;
+        hashes: IdHashes = hashes;
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always)]
-    fn uuid<M: Maybe<Uuid>>(&mut self, field: &'static Field) -> Read<M> {
-        let id = if M::IS_OPTIONAL {
-            self.line.may_uuid(field.member)?
-        } else {
-            Some(self.line.need_uuid(field.member)?)
-        };
-        M::of(id).ok_or(NotCanonical)
-    }
-
-    #[inline(always)]
-    #[allow(clippy::inline_always)]
-    fn validity<M: Maybe<Validity>>(&mut self, field: &'static Field) -> Read<M> {
+    fn validity(&mut self, field: &'static Field) -> Read<Option<Validity>> {
         let is_valid = self.op != Op::Retracted;
         self.value(field, |line| {
             let at = line.integer()?;
-            Ok(Validity { at, is_valid })
+            Some(Validity { at, is_valid })
         })
     }
 
-    fn sum_if_any<M: Maybe<u64>>(&mut self, field: &'static Field) -> Read<M> {
-        let sum = self.line.may(field.member, Cursor::digits)?;
-        M::of(Some(sum.unwrap_or(0))).ok_or(NotCanonical)
-    }
-
-    fn sums<M: Maybe<MessageSums>>(&mut self, field: &'static Field) -> Read<M> {
-        let found = self.line.may(field.member, sums)?;
-        M::of(Some(found.unwrap_or_default())).ok_or(NotCanonical)
-    }
-
-    fn hashes<M: Maybe<IdHashes>>(&mut self, field: &'static Field) -> Read<M> {
-        let found = self.line.may(field.member, hashes)?;
-        M::of(Some(found.unwrap_or_default())).ok_or(NotCanonical)
-    }
-
     #[inline(always)]
-    #[allow(clippy::inline_always)]
-    fn word<W: Word, M: Maybe<W>>(&mut self, field: &'static Field) -> Read<M> {
+    fn word<W: Word>(&mut self, field: &'static Field) -> Read<Option<W>> {
         self.value(field, Cursor::word)
     }
 
@@ -176,23 +159,16 @@ impl FieldReader for LineReader<'_> {
         Ok(self.locked_at.unwrap_or(self.at))
     }
 
-    #[inline(always)]
-    #[allow(clippy::inline_always)]
-    fn has(&self, field: &'static Field) -> bool {
-        self.line.is_at(field.member)
-    }
-
     fn missing(&self, _: &str) -> NotCanonical {
         NotCanonical
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always)]
     fn repeated(&mut self, field: &'static Field) -> Read<()> {
         if field.name == "parent_id" {
-            return self.line.may_uuid(field.member).map(drop);
+            return self.uuid(field).map(drop);
         }
-        let at = self.line.may(field.member, Cursor::integer)?;
+        let at = self.int(field)?;
         self.locked_at = at.filter(|_| self.op == Op::InProgress);
         Ok(())
     }
@@ -206,18 +182,17 @@ struct LinePasser<'a> {
 
 impl<'a> LinePasser<'a> {
     #[inline(always)]
-    #[allow(clippy::inline_always)]
-    fn value<T, P, M: Maybe<T>>(
+    fn value<T, P>(
         &mut self,
         field: &'static Field,
-        pass: impl FnOnce(&mut Cursor<'a>) -> Read<P>,
-    ) -> Read<M> {
-        if !M::IS_OPTIONAL {
-            self.line.need(field.member, pass)?;
+        pass: impl FnOnce(&mut Cursor<'a>) -> Option<P>,
+    ) -> Read<Option<T>> {
+        if !field.is_optional {
+            self.line.need(field.member, pass).ok_or(NotCanonical)?;
         } else if self.line.skip(field.member) {
-            pass(&mut self.line)?;
+            pass(&mut self.line).ok_or(NotCanonical)?;
         }
-        M::of(None).ok_or(NotCanonical)
+        Ok(None)
     }
 }
 
@@ -226,6 +201,7 @@ impl FieldReader for LinePasser<'_> {
     const READS_OTHER_OPS: bool = false;
 
     values! {
+        uuid: Uuid = Cursor::uuid;
         text: String = Cursor::pass_text;
         names: Vec<String> = Cursor::pass_texts;
         payload: String = Cursor::pass_payload;
@@ -237,46 +213,32 @@ impl FieldReader for LinePasser<'_> {
         client: Client = Cursor::word::<Client>;
         day: Day = Cursor::word::<Day>;
         sum: u64 = Cursor::digits;
-        sum_if_any: u64 = Cursor::digits;
         sketch: Sketch = Cursor::parsed::<Sketch>;
         counts: BTreeMap<String, u64> = Cursor::parsed::<BTreeMap<String, u64>>;
-        sums: MessageSums = sums;
+        sums: MessageSums = Cursor::parsed::<MessageSums>;
         hashes: IdHashes = hashes;
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always)]
-    fn uuid<M: Maybe<Uuid>>(&mut self, field: &'static Field) -> Read<M> {
-        if !M::IS_OPTIONAL || self.line.is_at(field.member) {
-            self.line.need_uuid(field.member)?;
-        }
-        M::of(None).ok_or(NotCanonical)
-    }
-
-    #[inline(always)]
-    #[allow(clippy::inline_always)]
-    fn own_millis<M: Maybe<i64>>(&mut self, field: &'static Field) -> Read<M> {
+    fn own_millis(&mut self, field: &'static Field) -> Read<Option<i64>> {
         let at = self.at;
         self.value(field, |line| line.pass_integer(at))
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always)]
-    fn own_instant<M: Maybe<Timestamp>>(&mut self, field: &'static Field) -> Read<M> {
+    fn own_instant(&mut self, field: &'static Field) -> Read<Option<Timestamp>> {
         let at = self.at;
         self.value(field, |line| line.pass_instant(at))
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always)]
-    fn validity<M: Maybe<Validity>>(&mut self, field: &'static Field) -> Read<M> {
+    fn validity(&mut self, field: &'static Field) -> Read<Option<Validity>> {
         let at = self.at;
         self.value(field, |line| line.pass_integer(at))
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always)]
-    fn word<W: Word, M: Maybe<W>>(&mut self, field: &'static Field) -> Read<M> {
+    fn word<W: Word>(&mut self, field: &'static Field) -> Read<Option<W>> {
         self.value(field, Cursor::word::<W>)
     }
 
@@ -288,48 +250,16 @@ impl FieldReader for LinePasser<'_> {
         Ok(self.at)
     }
 
-    fn has(&self, field: &'static Field) -> bool {
-        self.line.is_at(field.member)
-    }
-
     fn missing(&self, _: &str) -> NotCanonical {
         NotCanonical
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always)]
     fn repeated(&mut self, field: &'static Field) -> Read<()> {
-        self.line.may_uuid(field.member).map(drop)
+        self.uuid(field).map(drop)
     }
 }
 
-fn hashes(line: &mut Cursor<'_>) -> Read<IdHashes> {
-    IdHashes::parse(line.text()?.as_bytes()).ok_or(NotCanonical)
-}
-
-fn sums(line: &mut Cursor<'_>) -> Read<MessageSums> {
-    line.expect("{\"tokens_in\":")?;
-    let sums = MessageSums {
-        tokens_in: line.digits()?,
-        tokens_out: line.need(member!("tokens_out"), Cursor::digits)?,
-        tokens_cache_write: line
-            .may(member!("tokens_cache_write"), Cursor::digits)?
-            .unwrap_or(0),
-        tokens_cache_read: line
-            .may(member!("tokens_cache_read"), Cursor::digits)?
-            .unwrap_or(0),
-        tokens_reasoning: line
-            .may(member!("tokens_reasoning"), Cursor::digits)?
-            .unwrap_or(0),
-        latency_ms_sum: line.need(member!("latency_ms_sum"), Cursor::digits)?,
-        latency_count: line.need(member!("latency_count"), Cursor::digits)?,
-        latency_sketch: line.need(member!("latency_sketch"), Cursor::parsed)?,
-        context_utilization_sum: line.need(member!("context_utilization_sum"), Cursor::fraction)?,
-        context_utilization_count: line
-            .need(member!("context_utilization_count"), Cursor::digits)?,
-        compressed: line.need(member!("compressed"), Cursor::digits)?,
-        errors: line.need(member!("errors"), Cursor::digits)?,
-        errors_by_type: line.need(member!("errors_by_type"), Cursor::parsed)?,
-    };
-    line.expect("}").map(|()| sums)
+fn hashes(line: &mut Cursor<'_>) -> Option<IdHashes> {
+    IdHashes::parse(line.text()?.as_bytes())
 }

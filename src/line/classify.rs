@@ -57,7 +57,7 @@ pub(crate) fn envelope_of_own(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
 pub(crate) fn object_of(kind: Kind, line: &[u8]) -> Option<String> {
     let covered = covered(line)?;
     let mut cursor = Cursor::new(covered);
-    let (_, at, _) = cursor.head(kind).ok()?;
+    let (_, at, _) = cursor.head(kind)?;
     if !canonical::is_sure(kind, covered, at) {
         return None;
     }

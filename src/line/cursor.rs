@@ -1,5 +1,8 @@
 //! Reads a canonical line from its start, member by member, without general JSON parsing.
 
+// Whether a member comes next, and what its value is, is tested inline: most names are constants.
+#![allow(clippy::inline_always)]
+
 use std::borrow::Cow;
 use std::str::FromStr;
 
@@ -8,18 +11,12 @@ use uuid::Uuid;
 
 use super::{LINE_START, Op, Value};
 use crate::record::{
-    Kind, Timestamp, ascii_name, container, escaped, escaped_len, instant_ms, is_plain_id,
-    is_scalar, payload_of_string, plain_len,
+    Kind, Scanner, Timestamp, ascii_name, escaped, escaped_len, instant_ms, is_plain_id, is_scalar,
+    payload_of_string, plain_len,
 };
 
-/// The input is not, or not certainly, in the form that decklog writes. The caller falls back to
-/// the parser.
-#[derive(Debug)]
-pub(crate) struct NotCanonical;
-
-pub(crate) type Read<T> = Result<T, NotCanonical>;
-
-/// The rest of a line.
+/// The rest of a line. Its methods return `None` if the input is not, or not certainly, in the form
+/// that decklog writes. The caller falls back to the parser.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
@@ -34,48 +31,31 @@ impl<'a> Cursor<'a> {
 
     /// For a line whose strings are to be read: one UTF-8 check of the line costs less than one per
     /// string.
-    pub(super) fn of_texts(line: &'a [u8]) -> Read<Cursor<'a>> {
-        let checked = std::str::from_utf8(line).map_err(|_| NotCanonical)?;
-        Ok(Cursor {
+    pub(super) fn of_texts(line: &'a [u8]) -> Option<Cursor<'a>> {
+        let checked = std::str::from_utf8(line).ok()?;
+        Some(Cursor {
             rest: line,
             checked,
         })
     }
 
     /// The first bytes of `rest`, which is the end of a line that was checked.
-    fn text_of(&self, rest: &[u8], len: usize) -> Read<&'a str> {
-        let start = self
-            .checked
-            .len()
-            .checked_sub(rest.len())
-            .ok_or(NotCanonical)?;
-        self.checked.get(start..start + len).ok_or(NotCanonical)
+    fn text_of(&self, rest: &[u8], len: usize) -> Option<&'a str> {
+        let start = self.checked.len().checked_sub(rest.len())?;
+        self.checked.get(start..start + len)
     }
 
     /// Skips `text` if it comes next.
     #[inline(always)]
-    #[allow(clippy::inline_always)] // Most callers give a constant, which is then compared inline.
     pub(super) fn skip(&mut self, text: &str) -> bool {
         let after = self.rest.strip_prefix(text.as_bytes());
         self.rest = after.unwrap_or(self.rest);
         after.is_some()
     }
 
-    /// Whether `text` comes next.
     #[inline(always)]
-    #[allow(clippy::inline_always)]
-    pub(super) fn is_at(&self, text: &str) -> bool {
-        self.rest.starts_with(text.as_bytes())
-    }
-
-    #[inline(always)]
-    #[allow(clippy::inline_always)]
-    pub(super) fn expect(&mut self, text: &str) -> Read<()> {
-        if self.skip(text) {
-            Ok(())
-        } else {
-            Err(NotCanonical)
-        }
+    pub(super) fn expect(&mut self, text: &str) -> Option<()> {
+        self.skip(text).then_some(())
     }
 
     /// The bytes up to the end of the line.
@@ -85,24 +65,19 @@ impl<'a> Cursor<'a> {
     }
 
     /// The three members that every canonical line begins with.
-    pub(super) fn head(&mut self, kind: Kind) -> Read<(u64, i64, Op)> {
+    pub(super) fn head(&mut self, kind: Kind) -> Option<(u64, i64, Op)> {
         self.expect(LINE_START)?;
         let seq = self.digits()?;
         self.expect(",\"at\":")?;
         let at = self.integer()?;
         self.expect(",\"op\":\"")?;
-        let op = kind.op_of_bytes(self.plain()?).ok_or(NotCanonical)?;
-        if seq == 0 {
-            Err(NotCanonical)
-        } else {
-            Ok((seq, at, op))
-        }
+        let op = kind.op_of_bytes(self.plain()?)?;
+        (seq > 0).then_some((seq, at, op))
     }
 
     /// As [`head`](Self::head), but returns only the last of the three.
     #[inline(always)]
-    #[allow(clippy::inline_always)]
-    pub(super) fn op(&mut self, kind: Kind) -> Read<Op> {
+    pub(super) fn op(&mut self, kind: Kind) -> Option<Op> {
         // Any number with this many digits fits 64 bits; `at` may also have a sign.
         const SEQ_DIGITS_MAX: usize = 19;
         const AT_DIGITS_MAX: usize = 18;
@@ -112,74 +87,73 @@ impl<'a> Cursor<'a> {
         let least = i64::from(self.skip("-"));
         self.skip_digits(least, AT_DIGITS_MAX)?;
         self.expect(",\"op\":\"")?;
-        kind.op_of_bytes(self.plain()?).ok_or(NotCanonical)
+        kind.op_of_bytes(self.plain()?)
     }
 
     /// Skips a number in its shortest form that is at least `least`, which is 0 or 1.
     #[inline(always)]
-    #[allow(clippy::inline_always)]
-    fn skip_digits(&mut self, least: i64, len_max: usize) -> Read<()> {
+    fn skip_digits(&mut self, least: i64, len_max: usize) -> Option<()> {
         let len = digits_len(self.rest);
-        let is_zero = self.rest.first() == Some(&b'0');
-        let is_right = if is_zero {
-            least == 0 && len == 1
-        } else {
-            (1..=len_max).contains(&len)
+        let is_right = match self.rest.first()? {
+            b'0' => least == 0 && len == 1,
+            _ => (1..=len_max).contains(&len),
         };
-        self.rest = self.rest.get(len..).ok_or(NotCanonical)?;
-        if is_right { Ok(()) } else { Err(NotCanonical) }
+        self.rest = self.rest.get(len..)?;
+        is_right.then_some(())
     }
 
     /// The value of a required member.
     #[inline(always)]
-    #[allow(clippy::inline_always)]
     pub(super) fn need<T>(
         &mut self,
         member: &'static str,
-        value: impl FnOnce(&mut Cursor<'a>) -> Read<T>,
-    ) -> Read<T> {
+        value: impl FnOnce(&mut Cursor<'a>) -> Option<T>,
+    ) -> Option<T> {
         self.expect(member)?;
         value(self)
     }
 
-    /// The value of an optional member.
+    /// The value of an optional member; `Some(None)` if it is absent.
     #[inline(always)]
-    #[allow(clippy::inline_always)]
+    #[allow(clippy::option_option)] // The outer one says whether it could be read.
     pub(super) fn may<T>(
         &mut self,
         member: &'static str,
-        value: impl FnOnce(&mut Cursor<'a>) -> Read<T>,
-    ) -> Read<Option<T>> {
+        value: impl FnOnce(&mut Cursor<'a>) -> Option<T>,
+    ) -> Option<Option<T>> {
         if self.skip(member) {
             value(self).map(Some)
         } else {
-            Ok(None)
+            Some(None)
         }
     }
 
-    pub(super) fn end(&self) -> Read<()> {
-        if self.rest.is_empty() {
-            Ok(())
-        } else {
-            Err(NotCanonical)
-        }
+    pub(super) fn end(&self) -> Option<()> {
+        self.rest.is_empty().then_some(())
+    }
+
+    /// Skips `len` bytes and returns them.
+    #[inline(always)]
+    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, after) = self.rest.split_at_checked(len)?;
+        self.rest = after;
+        Some(taken)
     }
 
     /// The rest of a string that has no escapes.
-    fn plain(&mut self) -> Read<&'a [u8]> {
-        let len = plain_len(self.rest);
-        let (text, after) = self.rest.split_at_checked(len).ok_or(NotCanonical)?;
-        self.rest = after.strip_prefix(b"\"").ok_or(NotCanonical)?;
-        Ok(text)
+    fn plain(&mut self) -> Option<&'a [u8]> {
+        let text = self.take(plain_len(self.rest))?;
+        self.expect("\"")?;
+        Some(text)
     }
 
     /// A string or an integer, in its form in the line.
-    pub(super) fn value(&mut self) -> Read<Value<'a>> {
+    pub(super) fn value(&mut self) -> Option<Value<'a>> {
         if self.rest.first() != Some(&b'"') {
             let start = self.rest;
             self.integer()?;
             let len = start.len() - self.rest.len();
-            return Ok(Value::Text(start.get(..len).ok_or(NotCanonical)?));
+            return Some(Value::Text(start.get(..len)?));
         }
         // Most values are UUIDs and names.
         if let Some((quoted, after)) = self.rest.split_first_chunk::<38>()
@@ -187,13 +161,13 @@ impl<'a> Cursor<'a> {
             && is_plain_id(id)
         {
             self.rest = after;
-            return Ok(Value::Text(id));
+            return Some(Value::Text(id));
         }
         if let Some(name) = self.rest.get(1..).and_then(ascii_name) {
-            self.rest = self.rest.get(name.len() + 2..).ok_or(NotCanonical)?;
-            return Ok(Value::Text(name));
+            self.rest = self.rest.get(name.len() + 2..)?;
+            return Some(Value::Text(name));
         }
-        Ok(match self.string().ok_or(NotCanonical)? {
+        Some(match self.string()? {
             Cow::Borrowed(text) => Value::Text(text.as_bytes()),
             Cow::Owned(text) => Value::Unescaped(text),
         })
@@ -202,7 +176,7 @@ impl<'a> Cursor<'a> {
     /// A string, copied only if it has escapes.
     pub(super) fn string(&mut self) -> Option<Cow<'a, str>> {
         let mut inner = Cursor::new(self.rest.strip_prefix(b"\"")?);
-        if let Ok(text) = inner.plain() {
+        if let Some(text) = inner.plain() {
             self.rest = inner.rest;
             return std::str::from_utf8(text).ok().map(Cow::Borrowed);
         }
@@ -216,91 +190,78 @@ impl<'a> Cursor<'a> {
     /// The next member, if its value is a string, a number or a literal.
     pub(super) fn scalar(&mut self) -> Option<(&'a [u8], &'a [u8])> {
         let mut ahead = Cursor::new(self.rest.strip_prefix(b",\"")?);
-        let name = ahead.plain().ok()?;
-        let value = ahead.rest.strip_prefix(b":")?;
-        let len = match value.first()? {
+        let name = ahead.plain()?;
+        ahead.expect(":")?;
+        let len = match ahead.rest.first()? {
             b'"' => {
-                let mut from = 1;
-                loop {
-                    let stop = from + plain_len(value.get(from..)?);
-                    match value.get(stop)? {
-                        b'"' => break stop + 1,
-                        b'\\' => from = stop + 2,
-                        _ => return None,
-                    }
-                }
+                let mut scanner = Scanner::new(ahead.rest);
+                scanner.string()?;
+                scanner.at
             }
             b'[' | b'{' => return None,
-            _ => memchr::memchr(b',', value)?,
+            _ => memchr::memchr(b',', ahead.rest)?,
         };
-        let (value, after) = value.split_at_checked(len)?;
-        self.rest = after;
+        let value = ahead.take(len)?;
+        self.rest = ahead.rest;
         Some((name, value))
     }
 
     // Inlined, because a result that is returned through memory in two halves is slow to load as
     // one.
     #[inline(always)]
-    #[allow(clippy::inline_always)]
-    pub(super) fn need_uuid(&mut self, member: &'static str) -> Read<Uuid> {
-        self.expect(member)?;
-        let (quoted, after) = self.rest.split_first_chunk::<38>().ok_or(NotCanonical)?;
+    pub(super) fn uuid(&mut self) -> Option<Uuid> {
+        let (quoted, after) = self.rest.split_first_chunk::<38>()?;
         let [b'"', id @ .., b'"'] = quoted else {
-            return Err(NotCanonical);
+            return None;
         };
         self.rest = after;
-        uuid(id).ok_or(NotCanonical)
+        uuid(id)
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always)]
-    pub(super) fn may_uuid(&mut self, member: &'static str) -> Read<Option<Uuid>> {
-        if self.is_at(member) {
-            self.need_uuid(member).map(Some)
-        } else {
-            Ok(None)
-        }
-    }
-
-    #[inline(always)]
-    #[allow(clippy::inline_always)]
-    pub(super) fn text(&mut self) -> Read<String> {
-        let inner = self.rest.strip_prefix(b"\"").ok_or(NotCanonical)?;
+    pub(super) fn text(&mut self) -> Option<String> {
+        let inner = self.rest.strip_prefix(b"\"")?;
         let plain = plain_len(inner);
         if inner.get(plain) == Some(&b'"') {
-            self.rest = inner.get(plain + 1..).ok_or(NotCanonical)?;
+            self.rest = inner.get(plain + 1..)?;
             return self.text_of(inner, plain).map(str::to_owned);
         }
-        let (text, len) = escaped(inner, plain).ok_or(NotCanonical)?;
-        self.rest = inner.get(len..).ok_or(NotCanonical)?;
-        Ok(text)
+        let (text, len) = escaped(inner, plain)?;
+        self.rest = inner.get(len..)?;
+        Some(text)
     }
 
     /// A string that is one of a few words.
-    pub(super) fn word<T: FromStr>(&mut self) -> Read<T> {
+    pub(super) fn word<T: FromStr>(&mut self) -> Option<T> {
         self.expect("\"")?;
         let start = self.rest;
         let len = self.plain()?.len();
-        self.text_of(start, len)?.parse().map_err(|_| NotCanonical)
+        self.text_of(start, len)?.parse().ok()
     }
 
-    pub(super) fn texts(&mut self) -> Read<Vec<String>> {
-        self.expect("[")?;
+    pub(super) fn texts(&mut self) -> Option<Vec<String>> {
         let mut texts = Vec::new();
+        self.items(|line| line.text().map(|text| texts.push(text)))?;
+        Some(texts)
+    }
+
+    /// Reads the items of an array.
+    fn items(&mut self, mut item: impl FnMut(&mut Cursor<'a>) -> Option<()>) -> Option<()> {
+        self.expect("[")?;
         if self.skip("]") {
-            return Ok(texts);
+            return Some(());
         }
         loop {
-            texts.push(self.text()?);
+            item(self)?;
             if self.skip("]") {
-                return Ok(texts);
+                return Some(());
             }
             self.expect(",")?;
         }
     }
 
     /// The text of a payload.
-    pub(super) fn payload(&mut self) -> Read<String> {
+    pub(super) fn payload(&mut self) -> Option<String> {
         if self.rest.first() == Some(&b'"') {
             return self.text().map(payload_of_string);
         }
@@ -310,127 +271,93 @@ impl<'a> Cursor<'a> {
             .map(str::to_owned)
     }
 
+    /// Skips an object or an array and returns its JSON.
+    fn container(&mut self) -> Option<&'a [u8]> {
+        let mut scanner = Scanner::new(self.rest);
+        let is_container = matches!(self.rest.first()?, b'{' | b'[');
+        (is_container && scanner.value().is_some() && !scanner.has_lone_surrogate)
+            .then(|| self.take(scanner.at))?
+    }
+
     /// Parses an object or an array.
-    pub(super) fn parsed<T: DeserializeOwned>(&mut self) -> Read<T> {
-        let found = container(self.rest).ok_or(NotCanonical)?;
-        let (json, after) = self.rest.split_at_checked(found.len).ok_or(NotCanonical)?;
-        self.rest = after;
-        serde_json::from_slice(json).map_err(|_| NotCanonical)
+    pub(super) fn parsed<T: DeserializeOwned>(&mut self) -> Option<T> {
+        serde_json::from_slice(self.container()?).ok()
     }
 
     /// Skips a string in the form that decklog writes.
     #[inline(always)]
-    #[allow(clippy::inline_always)]
-    pub(super) fn pass_text(&mut self) -> Read<()> {
-        let inner = self.rest.strip_prefix(b"\"").ok_or(NotCanonical)?;
-        let len = escaped_len(inner).ok_or(NotCanonical)?;
-        self.rest = inner.get(len..).ok_or(NotCanonical)?;
-        Ok(())
+    pub(super) fn pass_text(&mut self) -> Option<()> {
+        let inner = self.rest.strip_prefix(b"\"")?;
+        self.rest = inner.get(escaped_len(inner)?..)?;
+        Some(())
     }
 
-    pub(super) fn pass_texts(&mut self) -> Read<()> {
-        self.expect("[")?;
-        if self.skip("]") {
-            return Ok(());
-        }
-        loop {
-            self.pass_text()?;
-            if self.skip("]") {
-                return Ok(());
-            }
-            self.expect(",")?;
-        }
+    pub(super) fn pass_texts(&mut self) -> Option<()> {
+        self.items(Cursor::pass_text)
     }
 
-    pub(super) fn pass_payload(&mut self) -> Read<()> {
+    pub(super) fn pass_payload(&mut self) -> Option<()> {
         if self.rest.first() == Some(&b'"') {
             return self.pass_text();
         }
-        let len = match container(self.rest) {
-            Some(found) => found.len,
-            None => self.scalar_len()?,
-        };
-        self.rest = self.rest.get(len..).ok_or(NotCanonical)?;
-        Ok(())
-    }
-
-    /// The length of the number, `true` or `false` that comes next.
-    fn scalar_len(&self) -> Read<usize> {
-        let len = memchr::memchr2(b',', b'}', self.rest).ok_or(NotCanonical)?;
-        let text = std::str::from_utf8(&self.rest[..len]).map_err(|_| NotCanonical)?;
-        if is_scalar(text) {
-            Ok(len)
-        } else {
-            Err(NotCanonical)
+        if self.container().is_some() {
+            return Some(());
         }
+        // A number, `true` or `false`.
+        let len = memchr::memchr2(b',', b'}', self.rest)?;
+        let scalar = std::str::from_utf8(self.take(len)?).ok()?;
+        is_scalar(scalar).then_some(())
     }
 
     /// Skips a number, if it equals `wanted`.
-    pub(super) fn pass_integer(&mut self, wanted: i64) -> Read<()> {
-        if self.integer()? == wanted {
-            Ok(())
-        } else {
-            Err(NotCanonical)
-        }
+    pub(super) fn pass_integer(&mut self, wanted: i64) -> Option<()> {
+        (self.integer()? == wanted).then_some(())
     }
 
     /// Skips an id that the store assigned.
-    pub(super) fn pass_id(&mut self) -> Read<()> {
-        if self.integer()? == 0 {
-            Err(NotCanonical)
-        } else {
-            Ok(())
-        }
+    pub(super) fn pass_id(&mut self) -> Option<()> {
+        (self.integer()? != 0).then_some(())
     }
 
     /// Skips an RFC 3339 string, if it is the instant `wanted`.
-    pub(super) fn pass_instant(&mut self, wanted: i64) -> Read<()> {
+    pub(super) fn pass_instant(&mut self, wanted: i64) -> Option<()> {
         let mut ahead = *self;
         ahead.expect("\"")?;
         let text = ahead.plain()?;
         if instant_ms(text) == Some(wanted) {
             *self = ahead;
-            return Ok(());
+            return Some(());
         }
-        let at = self.word::<Timestamp>()?.at();
-        if at == wanted {
-            Ok(())
-        } else {
-            Err(NotCanonical)
-        }
+        (self.word::<Timestamp>()?.at() == wanted).then_some(())
     }
 
-    pub(super) fn flag(&mut self) -> Read<bool> {
+    pub(super) fn flag(&mut self) -> Option<bool> {
         if self.skip("true") {
-            return Ok(true);
+            return Some(true);
         }
         self.expect("false").map(|()| false)
     }
 
-    pub(super) fn fraction(&mut self) -> Read<f64> {
+    pub(super) fn fraction(&mut self) -> Option<f64> {
         let is_of_number =
             |b: &u8| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b'e' | b'E');
         let len = self.rest.iter().take_while(|b| is_of_number(b)).count();
-        let (number, after) = self.rest.split_at_checked(len).ok_or(NotCanonical)?;
-        self.rest = after;
-        serde_json::from_slice(number).map_err(|_| NotCanonical)
+        serde_json::from_slice(self.take(len)?).ok()
     }
 
     /// A number in its shortest form.
-    pub(super) fn integer(&mut self) -> Read<i64> {
+    pub(super) fn integer(&mut self) -> Option<i64> {
         let is_negative = self.skip("-");
         let magnitude = self.digits()?;
-        let value = if is_negative && magnitude > 0 {
-            0i64.checked_sub_unsigned(magnitude)
-        } else if is_negative {
-            None
-        } else {
-            i64::try_from(magnitude).ok()
-        };
-        value.ok_or(NotCanonical)
+        if !is_negative {
+            return i64::try_from(magnitude).ok();
+        }
+        // There is no negative zero.
+        0i64.checked_sub_unsigned(magnitude)
+            .filter(|value| *value < 0)
     }
 
-    pub(super) fn digits(&mut self) -> Read<u64> {
+    pub(super) fn digits(&mut self) -> Option<u64> {
         const DIGITS_THAT_FIT: usize = 19;
         let start = self.rest;
         let (mut value, mut len) = (0, 0);
@@ -447,24 +374,17 @@ impl<'a> Cursor<'a> {
             }
         }
         while let Some(digit @ b'0'..=b'9') = start.get(len) {
-            let tens = u64::checked_mul(value, 10).ok_or(NotCanonical)?;
-            value = tens
-                .checked_add(u64::from(digit - b'0'))
-                .ok_or(NotCanonical)?;
+            value = u64::checked_mul(value, 10)?.checked_add(u64::from(digit - b'0'))?;
             len += 1;
         }
         self.past_digits(value, len)
     }
 
     /// Skips `len` digits and returns `value`, if the number is in its shortest form.
-    fn past_digits(&mut self, value: u64, len: usize) -> Read<u64> {
+    fn past_digits(&mut self, value: u64, len: usize) -> Option<u64> {
         let is_shortest = len == 1 || (len > 1 && self.rest.first() != Some(&b'0'));
-        self.rest = self.rest.get(len..).ok_or(NotCanonical)?;
-        if is_shortest {
-            Ok(value)
-        } else {
-            Err(NotCanonical)
-        }
+        self.rest = self.rest.get(len..)?;
+        is_shortest.then_some(value)
     }
 }
 
@@ -482,7 +402,6 @@ const TENS: [u64; 9] = [
 
 /// The number of leading digits, as far as they are within whole words.
 #[inline(always)]
-#[allow(clippy::inline_always)]
 fn digits_len(bytes: &[u8]) -> usize {
     let mut len = 0;
     while let Some(word) = bytes.get(len..).and_then(<[u8]>::first_chunk) {
@@ -523,7 +442,6 @@ fn leading_digits(word: u64) -> (u64, usize) {
 
 /// A UUID in lower case with hyphens.
 #[inline(always)]
-#[allow(clippy::inline_always)]
 fn uuid(text: &[u8; 36]) -> Option<Uuid> {
     let four = |at: usize| {
         let digits = text.get(at..).and_then(<[u8]>::first_chunk);
@@ -541,7 +459,6 @@ fn uuid(text: &[u8; 36]) -> Option<Uuid> {
 
 /// The four bytes that eight lower-case hex digits encode, the first one lowest.
 #[inline(always)]
-#[allow(clippy::inline_always)]
 pub(super) fn eight_hex_digits(digits: u64) -> Option<u64> {
     const EACH: u64 = u64::MAX / 0xFF;
     let letters = digits >> 6 & EACH;
@@ -583,11 +500,11 @@ mod tests {
             let number = number >> bits;
             let text = format!("{number}{after}");
             let mut line = Cursor::new(text.as_bytes());
-            prop_assert_eq!(line.integer().ok(), Some(number));
+            prop_assert_eq!(line.integer(), Some(number));
             prop_assert_eq!(line.rest, after.as_bytes());
             let longer = format!("{}{}", "0".repeat(zeros), number.unsigned_abs());
             let read = Cursor::new(longer.as_bytes()).digits();
-            prop_assert_eq!(read.ok(), (zeros == 0).then_some(number.unsigned_abs()));
+            prop_assert_eq!(read, (zeros == 0).then_some(number.unsigned_abs()));
         }
     }
 
@@ -601,9 +518,9 @@ mod tests {
             "-9223372036854775809",
             "18446744073709551616",
         ] {
-            assert!(Cursor::new(text.as_bytes()).integer().is_err(), "{text}");
+            assert!(Cursor::new(text.as_bytes()).integer().is_none(), "{text}");
         }
         let most = u64::MAX.to_string();
-        assert_eq!(Cursor::new(most.as_bytes()).digits().ok(), Some(u64::MAX));
+        assert_eq!(Cursor::new(most.as_bytes()).digits(), Some(u64::MAX));
     }
 }

@@ -12,7 +12,7 @@ use super::encode::{Members, op_of};
 use super::envelope::Envelope;
 use super::input::check;
 use super::{Op, canonical};
-use crate::record::declare::{Field, FieldReader, Fields, Maybe, NO_TIME, Word};
+use crate::record::declare::{Field, FieldReader, Fields, NO_TIME, Word};
 use crate::record::of_kind;
 use crate::record::{
     Client, Day, IdHashes, InboxTask, Kind, MessageSums, ProposalStatus, ProposalStep, Record,
@@ -45,8 +45,8 @@ pub(crate) struct Reason {
 /// Decodes the record in a line of `kind`.
 pub(crate) fn decode(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
     match canonical::decode(kind, line) {
-        Ok(decoded) => Ok(decoded),
-        Err(_) => decode_any(kind, line),
+        Some(decoded) => Ok(decoded),
+        None => decode_any(kind, line),
     }
 }
 
@@ -72,7 +72,7 @@ fn parsed(kind: Kind, line: &[u8]) -> Result<Decoded, String> {
         at: None,
         locked_at: None,
     };
-    let has_head = !kind.is_timed_by_line() && Cursor::new(line).head(kind).is_ok();
+    let has_head = !kind.is_timed_by_line() && Cursor::new(line).head(kind).is_some();
     members.check_given_once(has_head)?;
     let seq = members.member("seq").map(json::<Option<u64>>).transpose()?;
     // Sequence numbers begin at 1; 0 counts as none.
@@ -209,44 +209,44 @@ impl<'a> MembersReader<'a> {
             *value != "null" && self.kind.is_of_other_ops(name, self.op, is_step)
         });
         for (name, value) in others {
-            if let Some((field, detail)) = self.kind.detail(name) {
-                check(field.class, Some(detail), value)
+            if let Some(field) = self.kind.field(name) {
+                check(field.class, field.check_word, value)
                     .map_err(|reason| format!("{name}: {reason}"))?;
             }
         }
         Ok(())
     }
 
-    fn value<T, M: Maybe<T>>(
+    fn value<T>(
         &self,
         field: &'static Field,
         value: impl FnOnce(&'a str) -> Result<T, String>,
-    ) -> Result<M, String> {
+    ) -> Result<Option<T>, String> {
         let found = self.member(field.name);
-        let found = found.filter(|json| !(M::IS_OPTIONAL && *json == "null"));
+        let found = found.filter(|json| !(field.is_optional && *json == "null"));
         let value = found.map(|json| value(json).map_err(|e| format!("{}: {e}", field.name)));
-        M::of(value.transpose()?).ok_or_else(|| missing(field.name))
+        value.transpose()
     }
 
     /// The record's own time, which is also the line's.
-    fn own_time<T, M: Maybe<T>>(
+    fn own_time<T>(
         &self,
         field: &'static Field,
         value: impl FnOnce(&'a str) -> Result<T, String>,
         of_line: impl FnOnce(i64) -> T,
-    ) -> Result<M, String> {
+    ) -> Result<Option<T>, String> {
         let is_given = self.member(field.name).is_some_and(|json| json != "null");
         if is_given || self.at.is_none() {
             return self.value(field, value);
         }
-        M::of(self.at.map(of_line)).ok_or_else(|| missing(field.name))
+        Ok(self.at.map(of_line))
     }
 }
 
 /// Methods that parse a value of their class.
 macro_rules! values {
     ($($method:ident: $type:ty $(= $read:expr)?;)+) => {
-        $(fn $method<M: Maybe<$type>>(&mut self, field: &'static Field) -> Result<M, String> {
+        $(fn $method(&mut self, field: &'static Field) -> Result<Option<$type>, String> {
             self.value(field, values!(@read $($read)?))
         })+
     };
@@ -272,9 +272,11 @@ impl FieldReader for MembersReader<'_> {
         sum: u64;
         sketch: Sketch;
         counts: BTreeMap<String, u64>;
+        sums: MessageSums;
+        hashes: IdHashes;
     }
 
-    fn validity<M: Maybe<Validity>>(&mut self, field: &'static Field) -> Result<M, String> {
+    fn validity(&mut self, field: &'static Field) -> Result<Option<Validity>, String> {
         let is_retracted = self.op == Op::Retracted;
         self.own_time(
             field,
@@ -283,33 +285,15 @@ impl FieldReader for MembersReader<'_> {
                 validity.is_valid &= !is_retracted;
                 Ok(validity)
             },
-            |at| Validity {
-                at,
-                is_valid: !is_retracted,
-            },
+            |at| (at, !is_retracted).into(),
         )
     }
 
-    fn own_millis<M: Maybe<i64>>(&mut self, field: &'static Field) -> Result<M, String> {
+    fn own_millis(&mut self, field: &'static Field) -> Result<Option<i64>, String> {
         self.own_time(field, json, |at| at)
     }
 
-    fn sum_if_any<M: Maybe<u64>>(&mut self, field: &'static Field) -> Result<M, String> {
-        let sum: Option<u64> = self.value(field, json::<u64>)?;
-        M::of(Some(sum.unwrap_or(0))).ok_or_else(|| missing(field.name))
-    }
-
-    fn sums<M: Maybe<MessageSums>>(&mut self, field: &'static Field) -> Result<M, String> {
-        let sums: Option<MessageSums> = self.value(field, json::<MessageSums>)?;
-        M::of(Some(sums.unwrap_or_default())).ok_or_else(|| missing(field.name))
-    }
-
-    fn hashes<M: Maybe<IdHashes>>(&mut self, field: &'static Field) -> Result<M, String> {
-        let hashes: Option<IdHashes> = self.value(field, json::<IdHashes>)?;
-        M::of(Some(hashes.unwrap_or_default())).ok_or_else(|| missing(field.name))
-    }
-
-    fn word<W: Word, M: Maybe<W>>(&mut self, field: &'static Field) -> Result<M, String> {
+    fn word<W: Word>(&mut self, field: &'static Field) -> Result<Option<W>, String> {
         self.value(field, json)
     }
 
@@ -325,21 +309,16 @@ impl FieldReader for MembersReader<'_> {
         }
     }
 
-    fn has(&self, field: &'static Field) -> bool {
-        self.member(field.name).is_some()
-    }
-
     fn missing(&self, name: &str) -> String {
         missing(name)
     }
 
     fn repeated(&mut self, field: &'static Field) -> Result<(), String> {
         if field.name == "parent_id" {
-            let _: Option<Uuid> = self.value(field, json::<Uuid>)?;
-        } else {
-            let at: Option<i64> = self.value(field, json::<i64>)?;
-            self.locked_at = at.filter(|_| self.op == Op::InProgress);
+            return self.uuid(field).map(drop);
         }
+        let at = self.int(field)?;
+        self.locked_at = at.filter(|_| self.op == Op::InProgress);
         Ok(())
     }
 }

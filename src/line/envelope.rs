@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::cursor::{Cursor, NotCanonical};
+use super::cursor::Cursor;
 use super::encode::op_of;
 use super::{Op, member};
 use crate::record::declare::{Field, Fields, Found, LookupReader};
@@ -62,7 +62,7 @@ pub(crate) struct Measures<'a> {
 /// Reads the envelope of a canonical line; `None` if it is not in canonical form.
 pub(crate) fn parse(kind: Kind, line: &[u8]) -> Option<Envelope<'_>> {
     let mut line = Cursor::new(line);
-    let (seq, at, op) = line.head(kind).ok()?;
+    let (seq, at, op) = line.head(kind)?;
     let line = &mut line;
     let found = of_kind!(kind, Type => Type::read_found(line));
     let Found { mut key, lookups } = found?;
@@ -95,14 +95,14 @@ impl<'a> LookupReader<'a> for Cursor<'a> {
     #[inline(always)]
     #[allow(clippy::inline_always)] // The field is constant where it is inlined.
     fn key(&mut self, field: &'static Field) -> Option<Value<'a>> {
-        self.need(field.member, Cursor::value).ok()
+        self.need(field.member, Cursor::value)
     }
 
     // A value that cannot be read counts as absent, and so do the lookups after it.
     #[inline(always)]
     #[allow(clippy::inline_always)]
     fn lookup(&mut self, field: &'static Field) -> Option<Value<'a>> {
-        self.may(field.member, Cursor::value).ok().flatten()
+        self.may(field.member, Cursor::value).flatten()
     }
 }
 
@@ -183,24 +183,13 @@ impl<'a> Envelope<'a> {
 /// The group in a canonical line of a rollup, which follows the day.
 fn take_group(line: &mut Cursor<'_>) -> Option<String> {
     let names = [
-        line.may(member!("model_used"), |line| {
-            line.string().ok_or(NotCanonical)
-        }),
-        line.may(member!("config_used"), |line| {
-            line.string().ok_or(NotCanonical)
-        }),
-        line.may(member!("orchestration_mode"), |line| {
-            line.string().ok_or(NotCanonical)
-        }),
-        line.may(member!("task_type"), |line| {
-            line.string().ok_or(NotCanonical)
-        }),
+        line.may(member!("model_used"), Cursor::string)?,
+        line.may(member!("config_used"), Cursor::string)?,
+        line.may(member!("orchestration_mode"), Cursor::string)?,
+        line.may(member!("task_type"), Cursor::string)?,
     ];
-    let [Ok(model), Ok(config), Ok(mode), Ok(task)] = &names else {
-        return None;
-    };
-    let part = line.may(member!("part"), Cursor::digits).ok()?;
-    let names = [model, config, mode, task].map(Option::as_deref);
+    let part = line.may(member!("part"), Cursor::digits)?;
+    let names = names.each_ref().map(Option::as_deref);
     Some(group_key(names, part.unwrap_or(0)))
 }
 

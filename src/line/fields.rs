@@ -1,58 +1,33 @@
 //! The ops of each kind's lines, and their fields with their types.
 
-use crate::record::declare::{Class, Detail, Field, Fields, Place};
-use crate::record::of_kind;
+use crate::record::declare::{Class, Field, Fields, Place};
 use crate::record::{
-    CodeEditProposal, InboxStep, InboxTask, Kind, ProposalStep, ToolCallDone, ToolCallReq,
+    CodeEditProposal, InboxStep, InboxTask, Kind, ProposalStep, ToolCallDone, ToolCallReq, of_kind,
+    words,
 };
 
-/// The operation that a line records for its key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Op {
-    Asserted,
-    Retracted,
-    Requested,
-    Completed,
-    Failed,
-    Pending,
-    Approved,
-    Denied,
-    Applied,
-    Reverted,
-    Created,
-    Updated,
-    Added,
-    Logged,
-    Queued,
-    InProgress,
-    Done,
-    Recorded,
-    Rolled,
-}
-
-impl Op {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Op::Asserted => "asserted",
-            Op::Retracted => "retracted",
-            Op::Requested => "requested",
-            Op::Completed => "completed",
-            Op::Failed => "failed",
-            Op::Pending => "pending",
-            Op::Approved => "approved",
-            Op::Denied => "denied",
-            Op::Applied => "applied",
-            Op::Reverted => "reverted",
-            Op::Created => "created",
-            Op::Updated => "updated",
-            Op::Added => "added",
-            Op::Logged => "logged",
-            Op::Queued => "queued",
-            Op::InProgress => "in_progress",
-            Op::Done => "done",
-            Op::Recorded => "recorded",
-            Op::Rolled => "rolled",
-        }
+words! {
+    /// The operation that a line records for its key.
+    Op("op") {
+        Asserted = "asserted",
+        Retracted = "retracted",
+        Requested = "requested",
+        Completed = "completed",
+        Failed = "failed",
+        Pending = "pending",
+        Approved = "approved",
+        Denied = "denied",
+        Applied = "applied",
+        Reverted = "reverted",
+        Created = "created",
+        Updated = "updated",
+        Added = "added",
+        Logged = "logged",
+        Queued = "queued",
+        InProgress = "in_progress",
+        Done = "done",
+        Recorded = "recorded",
+        Rolled = "rolled",
     }
 }
 
@@ -93,33 +68,23 @@ impl Kind {
         ops.find(|op| op.as_str().as_bytes() == word)
     }
 
-    /// The record types of its lines, the type of the first op first.
-    fn types(self) -> &'static [Type] {
+    /// The fields of the record types of its lines: those of the first op's type, and of the second
+    /// type, if there is one.
+    fn types(self) -> (&'static [Field], &'static [Field]) {
         match self {
-            Kind::ToolCalls => const { &[Type::of::<ToolCallReq>(), Type::of::<ToolCallDone>()] },
-            Kind::CodeEditProposals => {
-                const { &[Type::of::<CodeEditProposal>(), Type::of::<ProposalStep>()] }
-            }
-            Kind::Inbox => const { &[Type::of::<InboxTask>(), Type::of::<InboxStep>()] },
-            _ => of_kind!(self, One => const { &[Type::of::<One>()] }),
+            Kind::ToolCalls => (ToolCallReq::FIELDS, ToolCallDone::FIELDS),
+            Kind::CodeEditProposals => (CodeEditProposal::FIELDS, ProposalStep::FIELDS),
+            Kind::Inbox => (InboxTask::FIELDS, InboxStep::FIELDS),
+            _ => of_kind!(self, One => (One::FIELDS, &[])),
         }
     }
 
     /// All fields of its lines except the envelope's, each once, in canonical order.
-    pub(crate) fn details(self) -> impl Iterator<Item = (&'static Field, &'static Detail)> {
-        let types = self.types();
-        types.iter().enumerate().flat_map(move |(nth, of)| {
-            let before = types.get(..nth).unwrap_or_default();
-            let is_new = move |(field, _): &(&Field, &Detail)| {
-                let mut known = before.iter().flat_map(|of| of.fields);
-                field.is_of_lines() && !known.any(|known| known.name == field.name)
-            };
-            of.fields.iter().zip(of.details).filter(is_new)
-        })
-    }
-
     pub(crate) fn fields(self) -> impl Iterator<Item = &'static Field> {
-        self.details().map(|(field, _)| field)
+        let (first, second) = self.types();
+        let is_new = |field: &&Field| first.iter().all(|known| known.name != field.name);
+        let all = first.iter().chain(second.iter().filter(is_new));
+        all.filter(|field| field.is_of_lines())
     }
 
     /// The field of its lines with this name, except the envelope's.
@@ -127,38 +92,24 @@ impl Kind {
         self.fields().find(|field| field.name == name)
     }
 
-    /// As [`field`](Kind::field), with the field's details.
-    pub(super) fn detail(self, name: &str) -> Option<(&'static Field, &'static Detail)> {
-        self.details().find(|(field, _)| field.name == name)
-    }
-
-    /// The record type of lines with this op. A task that is requeued is a step, without the task's
+    /// The fields of the record type of lines with this op. A task that is requeued is a step, without the task's
     /// content.
-    pub(crate) fn type_of(self, op: Op, is_step: bool) -> &'static Type {
+    pub(crate) fn type_of(self, op: Op, is_step: bool) -> &'static [Field] {
         let is_second = match self {
             Kind::ToolCalls => matches!(op, Op::Completed | Op::Failed),
             Kind::CodeEditProposals => !matches!(op, Op::Pending | Op::Retracted),
             Kind::Inbox => is_step,
             _ => false,
         };
-        match self.types() {
-            [_, second] if is_second => second,
-            [first, ..] => first,
-            [] => {
-                const {
-                    &Type {
-                        fields: &[],
-                        details: &[],
-                    }
-                }
-            }
-        }
+        let (first, second) = self.types();
+        if is_second { second } else { first }
     }
 
     /// Number of lookup fields.
     pub(crate) fn lookups_len(self) -> usize {
-        let first = self.types().iter().take(1).flat_map(|of| of.fields);
-        first.filter(|field| field.place == Place::Lookup).count()
+        let (first, _) = self.types();
+        let lookups = first.iter().filter(|field| field.place == Place::Lookup);
+        lookups.count()
     }
 
     /// Whether the line's time is used if a record has no time of its own.
@@ -178,23 +129,8 @@ impl Kind {
             _ => {}
         }
         let of = self.type_of(op, is_step);
-        let is_own = of.fields.iter().any(|field| field.name == name);
+        let is_own = of.iter().any(|field| field.name == name);
         self.field(name).is_some() && !is_own
-    }
-}
-
-/// The fields of a record type.
-pub(crate) struct Type {
-    pub(crate) fields: &'static [Field],
-    pub(crate) details: &'static [Detail],
-}
-
-impl Type {
-    const fn of<T: Fields>() -> Type {
-        Type {
-            fields: T::FIELDS,
-            details: T::DETAILS,
-        }
     }
 }
 

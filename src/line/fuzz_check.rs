@@ -57,21 +57,21 @@ pub(super) fn fast_path(kind: Kind, line: &[u8]) {
         let slow = decode_any(kind, line).map_err(|reason| reason.text);
         slow.unwrap_or_else(|e| panic!("{e}: {}", shown(line)))
     };
-    if let Ok(fast) = canonical::decode(kind, line) {
+    if let Some(fast) = canonical::decode(kind, line) {
         assert_eq!(facts(&fast), facts(&slow()), "{}", shown(line));
         if let Some(typed) = typed(&fast.record, line) {
             assert_eq!(typed, fast.record, "{}", shown(line));
         }
     }
     let sure = match kind {
-        Kind::ConversationTurns => canonical_as(line).ok().map(Record::Turn),
-        Kind::Events => canonical_as(line).ok().map(Record::Event),
-        Kind::History => canonical_as(line).ok().map(Record::History),
-        Kind::Messages => canonical_as(line).ok().map(Record::Message),
-        Kind::ThoughtRecords => canonical_as(line).ok().map(Record::Thought),
+        Kind::ConversationTurns => canonical_as(line).map(Record::Turn),
+        Kind::Events => canonical_as(line).map(Record::Event),
+        Kind::History => canonical_as(line).map(Record::History),
+        Kind::Messages => canonical_as(line).map(Record::Message),
+        Kind::ThoughtRecords => canonical_as(line).map(Record::Thought),
         Kind::ToolCalls => {
-            let request = canonical_as(line).ok().map(Record::CallRequested);
-            request.or_else(|| canonical_as(line).ok().map(Record::CallDone))
+            let request = canonical_as(line).map(Record::CallRequested);
+            request.or_else(|| canonical_as(line).map(Record::CallDone))
         }
         _ => None,
     };
@@ -117,7 +117,7 @@ fn good_line(kind: Kind, line: &[u8], envelope: &Envelope<'_>) {
     // The fast path must handle every line that decklog writes.
     let is_written = decoded.record.missing().is_none() && decoded.record.checked().is_ok();
     assert!(
-        !is_written || canonical::decode(kind, line).is_ok(),
+        !is_written || canonical::decode(kind, line).is_some(),
         "{}",
         shown(line)
     );
@@ -148,7 +148,7 @@ pub(crate) fn any_record(record: &Record) {
     });
     let envelope = found.unwrap_or_else(|| panic!("not good: {}", shown(&line)));
     // The fast path leaves unusual numbers to the parser.
-    let fast = canonical::decode(kind, &line).or_else(|_| decode(kind, &line));
+    let fast = canonical::decode(kind, &line).map_or_else(|| decode(kind, &line), Ok);
     let fast = fast.unwrap_or_else(|_| panic!("not canonical: {}", shown(&line)));
     assert_eq!(
         facts(&fast),
@@ -242,13 +242,13 @@ pub(super) fn has_own_type(record: &Record) -> bool {
 /// Reads a line by the fast path for the type of `of_type`.
 pub(super) fn typed(of_type: &Record, line: &[u8]) -> Option<Record> {
     match of_type {
-        Record::Turn(_) => canonical_as(line).ok().map(Record::Turn),
-        Record::CallRequested(_) => canonical_as(line).ok().map(Record::CallRequested),
-        Record::CallDone(_) => canonical_as(line).ok().map(Record::CallDone),
-        Record::Event(_) => canonical_as(line).ok().map(Record::Event),
-        Record::History(_) => canonical_as(line).ok().map(Record::History),
-        Record::Message(_) => canonical_as(line).ok().map(Record::Message),
-        Record::Thought(_) => canonical_as(line).ok().map(Record::Thought),
+        Record::Turn(_) => canonical_as(line).map(Record::Turn),
+        Record::CallRequested(_) => canonical_as(line).map(Record::CallRequested),
+        Record::CallDone(_) => canonical_as(line).map(Record::CallDone),
+        Record::Event(_) => canonical_as(line).map(Record::Event),
+        Record::History(_) => canonical_as(line).map(Record::History),
+        Record::Message(_) => canonical_as(line).map(Record::Message),
+        Record::Thought(_) => canonical_as(line).map(Record::Thought),
         _ => None,
     }
 }

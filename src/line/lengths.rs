@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::Result;
-use crate::record::declare::{Field, FieldWriter, Fields, Maybe};
+use crate::record::declare::{Field, FieldWriter, Fields};
 use crate::record::{MessageSums, Record, each_type};
 
 /// The lengths of a record's strings of variable length.
@@ -32,9 +32,9 @@ impl Lengths {
 /// Methods that add up the bytes of a value of their class.
 macro_rules! lengths {
     ($($method:ident: $type:ty = $len:expr;)+) => {
-        $(fn $method(&mut self, field: &'static Field, value: &impl Maybe<$type>) -> Result<()> {
+        $(fn $method(&mut self, field: &'static Field, value: Option<&$type>) -> Result<()> {
             let len: fn(&$type) -> usize = $len;
-            self.add(field, value.given().map_or(0, len));
+            self.add(field, value.map_or(0, len));
             Ok(())
         })+
     };

@@ -43,6 +43,7 @@ pub use schema::{FieldSchema, KindSchema};
 pub(crate) use typed::{TypedRecord, decode_as};
 
 use cursor::eight_hex_digits;
+use writer::LineWriter;
 
 /// Maximum length of a line in bytes, including its LF. Default: 16 MiB.
 pub const LINE_BYTES_MAX: usize = 16 << 20;
@@ -71,8 +72,7 @@ fn split_crc(line: &[u8]) -> Option<(&[u8], u32)> {
 /// Makes a line from a JSON object: appends its checksum as the last member, and LF.
 pub(crate) fn stamped(mut object: Vec<u8>) -> Vec<u8> {
     object.pop();
-    let crc = crc32fast::hash(&object);
-    object.extend_from_slice(format!(",\"crc\":\"{crc:08x}\"}}\n").as_bytes());
+    LineWriter::new(&mut object).end(0);
     object
 }
 

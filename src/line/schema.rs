@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Op;
 use crate::record::Kind;
-use crate::record::declare::{Class, Detail, Field, Place};
+use crate::record::declare::{Class, Field, Place};
 
 /// The format version that introduced the present fields. There is only one so far.
 const SINCE: u32 = 1;
@@ -64,23 +64,22 @@ impl Kind {
         KindSchema {
             kind: self,
             ops: self.ops().iter().copied().map(Op::as_str).collect(),
-            fields: self.details().map(FieldSchema::of).collect(),
+            fields: self.fields().map(FieldSchema::of).collect(),
         }
     }
 }
 
 impl FieldSchema {
-    fn of((field, detail): (&'static Field, &'static Detail)) -> FieldSchema {
-        let is_assigned = matches!(field.class, Class::SumIfAny | Class::Sums | Class::Hashes);
-        let lines = detail.doc.iter().map(|line| line.trim());
+    fn of(field: &'static Field) -> FieldSchema {
+        let lines = field.doc.iter().map(|line| line.trim());
         FieldSchema {
             name: field.name,
             type_name: field.class.type_name(),
             unit: unit(field),
             class: field.class,
             place: field.place,
-            is_required: !detail.is_optional && !is_assigned,
-            words: detail.words,
+            is_required: !field.is_optional,
+            words: field.words,
             since: SINCE,
             description: lines.collect::<Vec<_>>().join(" "),
         }
@@ -94,43 +93,5 @@ fn unit(field: &Field) -> Option<&'static str> {
         _ if field.name.starts_with("tokens_") => Some("tokens"),
         _ if field.name.ends_with("_usd") => Some("usd"),
         _ => None,
-    }
-}
-
-impl Class {
-    fn type_name(self) -> &'static str {
-        match self {
-            Class::Uuid => "uuid",
-            Class::TextId
-            | Class::Name
-            | Class::User
-            | Class::DottedName
-            | Class::Client
-            | Class::Hash
-            | Class::Label
-            | Class::Title
-            | Class::Content
-            | Class::Said
-            | Class::Output
-            | Class::Word
-            | Class::Op
-            | Class::Hashes => "text",
-            Class::Names => "texts",
-            Class::Arguments | Class::Payload | Class::Metadata => "json",
-            Class::Id
-            | Class::Sequence
-            | Class::Int
-            | Class::Count
-            | Class::Elapsed
-            | Class::Sum
-            | Class::SumIfAny
-            | Class::Repeated => "integer",
-            Class::Fraction | Class::Amount => "number",
-            Class::Flag => "boolean",
-            Class::Instant | Class::OwnInstant => "rfc3339",
-            Class::Millis | Class::OwnMillis | Class::Validity | Class::At => "epoch_ms",
-            Class::Day => "day",
-            Class::Sketch | Class::Counts | Class::Sums => "object",
-        }
     }
 }

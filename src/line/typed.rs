@@ -2,7 +2,7 @@
 //! and moving it takes a considerable part of the time to read a line.
 
 use super::canonical::LineReader;
-use super::cursor::{Cursor, NotCanonical, Read};
+use super::cursor::Cursor;
 use super::decode::{Reason, decode_any};
 use super::{Op, split_crc};
 use crate::record::declare::Fields;
@@ -25,8 +25,8 @@ pub(crate) trait TypedRecord: RecordType {
 #[inline]
 pub(crate) fn decode_as<T: TypedRecord>(line: &[u8]) -> Result<Option<T>, Reason> {
     match canonical_as(line) {
-        Ok(typed) => Ok(Some(typed)),
-        Err(_) => by_parsing(line),
+        Some(typed) => Ok(Some(typed)),
+        None => by_parsing(line),
     }
 }
 
@@ -36,18 +36,16 @@ fn by_parsing<T: TypedRecord>(line: &[u8]) -> Result<Option<T>, Reason> {
 }
 
 #[inline]
-pub(super) fn canonical_as<T: TypedRecord>(line: &[u8]) -> Read<T> {
-    let (covered, _) = split_crc(line).ok_or(NotCanonical)?;
+pub(super) fn canonical_as<T: TypedRecord>(line: &[u8]) -> Option<T> {
+    let (covered, _) = split_crc(line)?;
     let mut line = Cursor::of_texts(covered)?;
     let op = line.op(T::KIND)?;
-    if !T::is_of(op) {
-        return Err(NotCanonical);
-    }
+    T::is_of(op).then_some(())?;
     // None of these types takes its time from the line.
     let mut reader = LineReader::new(line, op, 0);
-    let typed = T::Of::read(&mut reader)?;
+    let typed = T::Of::read(&mut reader).ok()?;
     reader.line.end()?;
-    Ok(typed.into())
+    Some(typed.into())
 }
 
 macro_rules! typed {

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{LINE_START, Op, TAIL_START, member};
 use crate::error::Result;
-use crate::record::declare::{Field, FieldWriter, Fields, Maybe, Word};
+use crate::record::declare::{Field, FieldWriter, Fields, Word};
 use crate::record::{
     Client, Day, Form, IdHashes, MessageSums, Record, Sketch, TaskStatus, Timestamp, Validity,
     each_type, form, push_quoted,
@@ -65,23 +65,11 @@ impl LineWriter<'_> {
         self.out.push(b'"');
     }
 
-    #[inline]
-    fn json_of<T: Serialize>(&mut self, field: &'static Field, value: &impl Maybe<T>) {
-        if let Some(value) = value.given() {
-            self.push(field.member);
-            // Writing to a `Vec` cannot fail.
-            let _ = serde_json::to_writer(&mut *self.out, value);
-        }
-    }
-
-    fn name(&mut self, name: &str) {
+    /// Writes a member whose name is not declared.
+    pub(super) fn raw(&mut self, name: &str, json: &str) {
         self.out.push(b',');
         push_quoted(self.out, name);
         self.out.push(b':');
-    }
-
-    pub(super) fn raw(&mut self, name: &str, json: &str) {
-        self.name(name);
         self.push(json);
     }
 
@@ -99,155 +87,97 @@ impl LineWriter<'_> {
     }
 }
 
-impl FieldWriter for LineWriter<'_> {
-    #[inline]
-    fn text(&mut self, field: &'static Field, value: &impl Maybe<String>) -> Result<()> {
-        if let Some(value) = value.given() {
-            self.push(field.member);
-            push_quoted(self.out, value);
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn uuid(&mut self, field: &'static Field, value: &impl Maybe<Uuid>) -> Result<()> {
-        if let Some(id) = value.given() {
-            let mut text = [b'"'; 38];
-            id.hyphenated().encode_lower(&mut text[1..]);
-            self.push(field.member);
-            self.out.extend_from_slice(&text);
-        }
-        Ok(())
-    }
-
-    fn names(&mut self, field: &'static Field, value: &impl Maybe<Vec<String>>) -> Result<()> {
-        let Some(values) = value.given() else {
-            return Ok(());
-        };
-        self.push(field.member);
-        self.out.push(b'[');
-        for (place, value) in values.iter().enumerate() {
-            if place > 0 {
-                self.out.push(b',');
+/// Methods that write a value of their class with a function.
+macro_rules! values {
+    ($($method:ident: $type:ty = $write:expr;)+) => {
+        $(
+            #[inline]
+            fn $method(&mut self, field: &'static Field, value: Option<&$type>) -> Result<()> {
+                let write: fn(&mut Vec<u8>, &$type) = $write;
+                if let Some(value) = value {
+                    self.push(field.member);
+                    write(self.out, value);
+                }
+                Ok(())
             }
-            push_quoted(self.out, value);
-        }
-        self.out.push(b']');
-        Ok(())
+        )+
+    };
+}
+
+impl FieldWriter for LineWriter<'_> {
+    values! {
+        text: String = |out, text| push_quoted(out, text);
+        uuid: Uuid = push_uuid;
+        names: Vec<String> = |out, names| push_names(out, names);
+        client: Client = |out, client| push_quoted(out, client.as_str());
+        int: i64 = |out, int| out.extend_from_slice(itoa::Buffer::new().format(*int).as_bytes());
+        fraction: f64 = push_json;
+        flag: bool = push_json;
+        instant: Timestamp = |out, time| push_quoted(out, time.as_str());
+        day: Day = push_json;
+        sum: u64 = push_json;
+        sketch: Sketch = push_json;
+        counts: BTreeMap<String, u64> = push_json;
+        sums: MessageSums = push_json;
+        hashes: IdHashes = push_json;
     }
 
-    fn payload(&mut self, field: &'static Field, value: &impl Maybe<String>) -> Result<()> {
-        let Some(value) = value.given() else {
+    fn payload(&mut self, field: &'static Field, value: Option<&String>) -> Result<()> {
+        let Some(value) = value else {
             return Ok(());
         };
         match form(field.name, value)? {
-            Form::Nested => self.raw(field.name, value),
-            Form::Text => {
-                self.name(field.name);
-                push_quoted(self.out, value);
+            Form::Nested => {
+                self.push(field.member);
+                self.push(value);
+                Ok(())
             }
+            Form::Text => self.text(field, Some(value)),
         }
-        Ok(())
     }
 
     #[inline]
-    fn client(&mut self, field: &'static Field, value: &impl Maybe<Client>) -> Result<()> {
-        if let Some(client) = value.given() {
-            self.quoted(field.member, client.as_str());
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn word<W: Word>(&mut self, field: &'static Field, value: &impl Maybe<W>) -> Result<()> {
-        if let Some(word) = value.given() {
+    fn word<W: Word>(&mut self, field: &'static Field, value: Option<&W>) -> Result<()> {
+        if let Some(word) = value {
             self.quoted(field.member, word.word());
         }
         Ok(())
     }
 
     #[inline]
-    fn int(&mut self, field: &'static Field, value: &impl Maybe<i64>) -> Result<()> {
-        if let Some(value) = value.given() {
-            self.push(field.member);
-            self.push(itoa::Buffer::new().format(*value));
-        }
-        Ok(())
-    }
-
-    fn fraction(&mut self, field: &'static Field, value: &impl Maybe<f64>) -> Result<()> {
-        self.json_of(field, value);
-        Ok(())
-    }
-
-    fn flag(&mut self, field: &'static Field, value: &impl Maybe<bool>) -> Result<()> {
-        self.json_of(field, value);
-        Ok(())
-    }
-
-    #[inline]
-    fn instant(&mut self, field: &'static Field, value: &impl Maybe<Timestamp>) -> Result<()> {
-        if let Some(value) = value.given() {
-            self.push(field.member);
-            push_quoted(self.out, value.as_str());
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn validity(&mut self, field: &'static Field, value: &impl Maybe<Validity>) -> Result<()> {
-        self.int(field, &value.given().map(|validity| validity.at))
-    }
-
-    fn day(&mut self, field: &'static Field, value: &impl Maybe<Day>) -> Result<()> {
-        self.json_of(field, value);
-        Ok(())
-    }
-
-    fn sum(&mut self, field: &'static Field, value: &impl Maybe<u64>) -> Result<()> {
-        self.json_of(field, value);
-        Ok(())
-    }
-
-    fn sum_if_any(&mut self, field: &'static Field, value: &impl Maybe<u64>) -> Result<()> {
-        self.sum(field, &value.given().copied().filter(|sum| *sum > 0))
-    }
-
-    fn sketch(&mut self, field: &'static Field, value: &impl Maybe<Sketch>) -> Result<()> {
-        self.json_of(field, value);
-        Ok(())
-    }
-
-    fn counts(
-        &mut self,
-        field: &'static Field,
-        value: &impl Maybe<BTreeMap<String, u64>>,
-    ) -> Result<()> {
-        self.json_of(field, value);
-        Ok(())
-    }
-
-    fn sums(&mut self, field: &'static Field, value: &impl Maybe<MessageSums>) -> Result<()> {
-        if value.given().is_some_and(|sums| !sums.are_zero()) {
-            self.json_of(field, value);
-        }
-        Ok(())
-    }
-
-    fn hashes(&mut self, field: &'static Field, value: &impl Maybe<IdHashes>) -> Result<()> {
-        if value.given().is_some_and(|hashes| !hashes.is_empty()) {
-            self.json_of(field, value);
-        }
-        Ok(())
+    fn validity(&mut self, field: &'static Field, value: Option<&Validity>) -> Result<()> {
+        self.int(field, value.map(|validity| &validity.at))
     }
 
     fn repeated(&mut self, field: &'static Field) -> Result<()> {
         if field.name == "parent_id" {
             let parent_id = self.parent_id;
-            self.uuid(field, &parent_id)
+            self.uuid(field, parent_id.as_ref())
         } else {
             let locked_at = self.locked_at;
-            self.int(field, &locked_at)
+            self.int(field, locked_at.as_ref())
         }
     }
+}
+
+fn push_uuid(out: &mut Vec<u8>, id: &Uuid) {
+    let mut text = [b'"'; 38];
+    id.hyphenated().encode_lower(&mut text[1..]);
+    out.extend_from_slice(&text);
+}
+
+fn push_names(out: &mut Vec<u8>, names: &[String]) {
+    out.push(b'[');
+    for (place, name) in names.iter().enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        push_quoted(out, name);
+    }
+    out.push(b']');
+}
+
+fn push_json<T: Serialize>(out: &mut Vec<u8>, value: &T) {
+    // Writing to a `Vec` cannot fail.
+    let _ = serde_json::to_writer(out, value);
 }

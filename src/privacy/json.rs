@@ -3,9 +3,8 @@
 use serde::de::IgnoredAny;
 
 use super::blocks::Lines;
-use super::bytes::skip;
 use super::names::{Holds, holds};
-use crate::record::push_quoted;
+use crate::record::{push_quoted, string_len, tokens};
 
 /// An open object or array.
 struct Open {
@@ -65,22 +64,21 @@ pub(super) fn rewrite(
 ) -> Result<Option<String>, serde_json::Error> {
     serde_json::from_str::<IgnoredAny>(json)?;
     let bytes = json.as_bytes();
-    let (mut out, mut kept, mut at) = (Vec::new(), 0, 0);
-    let mut replace = |start: usize, end: usize, changed: &str| {
-        out.extend_from_slice(&bytes[kept..start]);
-        push_quoted(&mut out, changed);
-        kept = end;
-    };
+    let (mut out, mut kept) = (Vec::new(), 0);
     let mut open: Vec<Open> = Vec::new();
-    while let Some(byte) = bytes.get(at) {
-        match byte {
-            b'{' | b'[' => open.push(Open::new(*byte == b'{', open.last())),
+    for token in tokens(bytes) {
+        let end = token.end;
+        let changed = match bytes[token.start] {
+            byte @ (b'{' | b'[') => {
+                open.push(Open::new(byte == b'{', open.last()));
+                None
+            }
             b'}' | b']' => {
                 open.pop();
+                None
             }
             b'"' => {
-                let end = at + string_len(&bytes[at..]);
-                let text: String = serde_json::from_str(&json[at..end])?;
+                let text: String = serde_json::from_str(&json[token.clone()])?;
                 let is_name = is_name(&bytes[end..], open.last());
                 if let Some(open) = open.last_mut().filter(|open| !open.is_object) {
                     open.lines = open.lines.next(&text);
@@ -93,9 +91,7 @@ pub(super) fn rewrite(
                     (Some(open), _) => assigned_to(open, is_name, is_pair),
                     (None, _) => Said::Text,
                 };
-                if let Some(changed) = change(said, &text) {
-                    replace(at, end, &changed);
-                }
+                let changed = change(said, &text);
                 if let Some(open) = open.last_mut() {
                     if is_name {
                         open.name = Some(text);
@@ -103,28 +99,25 @@ pub(super) fn rewrite(
                         open.before = Some(text);
                     }
                 }
-                at = end;
-                continue;
+                changed
             }
-            b'0'..=b'9' => {
-                let end = skip(bytes, at, is_of_number);
-                if is_password(&bytes[..end], at)
-                    && let Some(name) = open.last().and_then(password_name)
-                    && let Some(changed) = change(Said::Value(name), &json[at..end])
-                {
-                    replace(at, end, &changed);
-                }
-                at = end;
-                continue;
+            b'0'..=b'9' if is_password(&bytes[token.clone()]) => {
+                let name = open.last().and_then(password_name);
+                name.and_then(|name| change(Said::Value(name), &json[token.clone()]))
             }
             b',' => {
                 if let Some(open) = open.last_mut() {
                     open.values += 1;
                 }
+                None
             }
-            _ => {}
+            _ => None,
+        };
+        if let Some(changed) = changed {
+            out.extend_from_slice(&bytes[kept..token.start]);
+            push_quoted(&mut out, &changed);
+            kept = end;
         }
-        at += 1;
     }
     if kept == 0 {
         return Ok(None);
@@ -132,22 +125,6 @@ pub(super) fn rewrite(
     out.extend_from_slice(&bytes[kept..]);
     // Only whole strings were replaced, by strings, so the result is UTF-8.
     Ok(String::from_utf8(out).ok())
-}
-
-/// Length of the string at the start of the text, including its quotes.
-fn string_len(json: &[u8]) -> usize {
-    let mut at = 1;
-    while let Some(special) = json
-        .get(at..)
-        .and_then(|rest| memchr::memchr2(b'"', b'\\', rest))
-    {
-        at += special;
-        if json[at] == b'"' {
-            return at + 1;
-        }
-        at += 2;
-    }
-    json.len()
 }
 
 fn is_name(rest: &[u8], open: Option<&Open>) -> bool {
@@ -207,17 +184,10 @@ fn password_name(open: &Open) -> Option<&str> {
     (holds(name.as_bytes()) == Some(Holds::Password)).then_some(name)
 }
 
-/// Whether the number at `at` may be a numeric password.
-fn is_password(text: &[u8], at: usize) -> bool {
+/// Whether a number may be a numeric password.
+fn is_password(number: &[u8]) -> bool {
     const DIGITS_MIN: usize = 8;
-    let number = &text[at..];
-    number.len() >= DIGITS_MIN
-        && number.iter().all(u8::is_ascii_digit)
-        && !text[..at].ends_with(b"-")
-}
-
-fn is_of_number(byte: u8) -> bool {
-    byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-')
+    number.len() >= DIGITS_MIN && number.iter().all(u8::is_ascii_digit)
 }
 
 /// The name in the next member, for a value that comes first: `{"value": …, "name": …}`.
@@ -227,7 +197,7 @@ fn name_after(rest: &str, open: &Open) -> Option<String> {
     fn string_after(sign: char, rest: &str) -> Option<(String, &str)> {
         let rest = rest.trim_ascii_start().strip_prefix(sign)?;
         let rest = rest.trim_ascii_start();
-        let len = rest.starts_with('"').then(|| string_len(rest.as_bytes()))?;
+        let len = rest.starts_with('"').then(|| string_len(rest.as_bytes()))??;
         let (text, rest) = rest.split_at(len);
         let is_short = text.len() <= NAME_BYTES_MAX;
         Some((is_short.then(|| serde_json::from_str(text).ok())??, rest))

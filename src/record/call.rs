@@ -272,7 +272,7 @@ pub struct ToolCallView<'a> {
     pub args_sha256: &'a str,
     /// The arguments.
     #[serde(
-        serialize_with = "payload::shown",
+        serialize_with = "payload::optional::serialize",
         skip_serializing_if = "Option::is_none"
     )]
     #[cfg_attr(feature = "wire", schema(value_type = Option<serde_json::Value>))]
@@ -293,7 +293,7 @@ pub struct ToolCallView<'a> {
     pub error_msg: Option<&'a str>,
     /// The tool's output.
     #[serde(
-        serialize_with = "payload::shown",
+        serialize_with = "payload::optional::serialize",
         skip_serializing_if = "Option::is_none"
     )]
     #[cfg_attr(feature = "wire", schema(value_type = Option<serde_json::Value>))]

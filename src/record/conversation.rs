@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
 use super::declare::record;
+use super::text::text_schema;
 use super::timestamp::Timestamp;
 use super::words::words;
 use crate::error::{Error, Result};
@@ -122,19 +123,9 @@ impl<'de> Deserialize<'de> for Client {
     }
 }
 
-#[cfg(feature = "wire")]
-impl utoipa::PartialSchema for Client {
-    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-        utoipa::openapi::ObjectBuilder::new()
-            .schema_type(utoipa::openapi::schema::Type::String)
-            .description(Some("`vscode`, `web`, `api`, `cli` or another short name"))
-            .pattern(Some("^[A-Za-z0-9._-]{1,32}$"))
-            .into()
-    }
+text_schema! {
+    Client: "`vscode`, `web`, `api`, `cli` or another short name", "^[A-Za-z0-9._-]{1,32}$"
 }
-
-#[cfg(feature = "wire")]
-impl utoipa::ToSchema for Client {}
 
 words! {
     /// The status of a conversation.

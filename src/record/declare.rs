@@ -13,33 +13,37 @@ use super::{Client, Day, IdHashes, MessageSums, Sketch, Timestamp, Validity};
 use crate::error::Result;
 
 /// A field of a record.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Field {
     pub name: &'static str,
     /// The name as it is written in a line, from the preceding comma to the colon.
     pub member: &'static str,
     pub class: Class,
     pub place: Place,
-}
-
-/// The data of a field that reading and writing do not need.
-#[derive(Debug)]
-pub(crate) struct Detail {
+    /// Whether a line may omit it: its type is an `Option`, or it is omitted if it has its default.
+    pub is_optional: bool,
+    /// Whether a line without it is read with its default.
+    pub has_default: bool,
     /// Its documentation, one element per line.
     pub doc: &'static [&'static str],
-    /// Whether its type is an `Option`.
-    pub is_optional: bool,
     /// The default if the input omits the field, although the record requires it.
     pub default: Option<&'static str>,
     /// The allowed words, if the field is an enumeration.
     pub words: &'static [&'static str],
     /// Checks that JSON is one of these words or an alias of one.
-    pub check_word: Option<fn(&str) -> serde_json::Result<()>>,
+    pub check_word: Option<CheckWord>,
 }
+
+pub(crate) type CheckWord = fn(&str) -> serde_json::Result<()>;
 
 /// Whether a type is written as an `Option`.
 pub(crate) const fn is_option(name: &str) -> bool {
     matches!(name.as_bytes(), [b'O', b'p', b't', b'i', b'o', b'n', ..])
+}
+
+/// Whether a field has the default of its type.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// The position of a field in a line.
@@ -61,18 +65,15 @@ pub enum Place {
 
 /// The value of a field: required or, as an `Option`, optional.
 pub(crate) trait Maybe<T>: Sized {
-    const IS_OPTIONAL: bool;
     fn given(&self) -> Option<&T>;
     fn given_mut(&mut self) -> Option<&mut T>;
     /// Returns `None` if the value is required and missing.
     fn of(value: Option<T>) -> Option<Self>;
 }
 
+#[allow(clippy::inline_always)] // What is optional is known where it is inlined.
 impl<T> Maybe<T> for T {
-    const IS_OPTIONAL: bool = false;
-
     #[inline(always)]
-    #[allow(clippy::inline_always)] // What is optional is known where it is inlined.
     fn given(&self) -> Option<&T> {
         Some(self)
     }
@@ -82,17 +83,14 @@ impl<T> Maybe<T> for T {
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always)]
     fn of(value: Option<T>) -> Option<T> {
         value
     }
 }
 
+#[allow(clippy::inline_always)]
 impl<T> Maybe<T> for Option<T> {
-    const IS_OPTIONAL: bool = true;
-
     #[inline(always)]
-    #[allow(clippy::inline_always)]
     fn given(&self) -> Option<&T> {
         self.as_ref()
     }
@@ -102,39 +100,10 @@ impl<T> Maybe<T> for Option<T> {
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always)]
     fn of(value: Option<T>) -> Option<Option<T>> {
         Some(value)
     }
 }
-
-/// Stands for the value of a field that is parsed and discarded.
-pub(crate) struct Passed<M>(std::marker::PhantomData<M>);
-
-macro_rules! passed {
-    ($of:ty, $is_optional:literal) => {
-        impl<T> Maybe<T> for Passed<$of> {
-            const IS_OPTIONAL: bool = $is_optional;
-
-            fn given(&self) -> Option<&T> {
-                None
-            }
-
-            fn given_mut(&mut self) -> Option<&mut T> {
-                None
-            }
-
-            #[inline(always)]
-            #[allow(clippy::inline_always)]
-            fn of(_: Option<T>) -> Option<Self> {
-                Some(Passed(std::marker::PhantomData))
-            }
-        }
-    };
-}
-
-passed!(T, false);
-passed!(Option<T>, true);
 
 /// An enumeration that is written as a word.
 pub(crate) trait Word: Clone + std::str::FromStr + serde::de::DeserializeOwned {
@@ -144,11 +113,12 @@ pub(crate) trait Word: Clone + std::str::FromStr + serde::de::DeserializeOwned {
     fn word(&self) -> &str;
 }
 
-/// The classes, each with its method in the three traits and its value type. A class after `=>` is
-/// stored like another class and uses that class's method unless it has its own. Visitors must
+/// The classes, each with its method in the three traits, its value type and the name of its type in
+/// schemas. A class after `=>` is stored like another class and uses that class's method unless it
+/// has its own. Visitors must
 /// implement the methods of text classes, because the privacy settings depend on them.
 macro_rules! classes {
-    ($($(#[doc = $doc:literal])+ $class:ident $method:ident: $type:ty $(=> $wire:ident)? $(, $private:ident)?;)+) => {
+    ($($(#[doc = $doc:literal])+ $class:ident $method:ident: $type:ty $(=> $wire:ident)? = $type_name:literal $(, $private:ident)?;)+) => {
         /// The class of a field's values.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
         #[serde(rename_all = "snake_case")]
@@ -173,16 +143,35 @@ macro_rules! classes {
             pub(crate) const op: Class = Class::Op;
             pub(crate) const at: Class = Class::At;
             pub(crate) const repeated: Class = Class::Repeated;
+
+            /// The name of its type in schemas.
+            pub(crate) fn type_name(self) -> &'static str {
+                match self {
+                    $(Class::$class => $type_name,)+
+                    Class::Word | Class::Op => "text",
+                    Class::At => "epoch_ms",
+                    Class::Repeated => "integer",
+                }
+            }
+
+            /// Checks that JSON is a value of the class. A payload is checked as a text.
+            pub(crate) fn check(self, json: &str) -> serde_json::Result<()> {
+                match self {
+                    $(Class::$class => serde_json::from_str::<$type>(json).map(drop),)+
+                    Class::Word | Class::Op => serde_json::from_str::<String>(json).map(drop),
+                    Class::At | Class::Repeated => serde_json::from_str::<i64>(json).map(drop),
+                }
+            }
         }
 
         /// Receives the fields of a record in the order of its line. Fields without an overridden
         /// method are ignored.
         pub(crate) trait FieldWriter {
-            fn text(&mut self, _: &'static Field, _: &impl Maybe<String>) -> Result<()> {
+            fn text(&mut self, _: &'static Field, _: Option<&String>) -> Result<()> {
                 Ok(())
             }
             $(classes! { @write $method: $type $(, $wire)? })+
-            fn word<W: Word>(&mut self, _: &'static Field, _: &impl Maybe<W>) -> Result<()> {
+            fn word<W: Word>(&mut self, _: &'static Field, _: Option<&W>) -> Result<()> {
                 Ok(())
             }
             /// A field copied from another record with the same key.
@@ -191,23 +180,20 @@ macro_rules! classes {
             }
         }
 
-        /// Supplies the fields of a record in the order of its line.
+        /// Supplies the fields of a record in the order of its line; `None` for one that is absent.
         pub(crate) trait FieldReader {
             type Error;
             /// Whether it also reads fields that belong to lines with other ops.
             const READS_OTHER_OPS: bool;
-            fn text<M: Maybe<String>>(&mut self, field: &'static Field) -> Result<M, Self::Error>;
+            fn text(&mut self, field: &'static Field) -> Result<Option<String>, Self::Error>;
             $(classes! { @read $method: $type $(, $wire)? })+
-            fn word<W: Word, M: Maybe<W>>(&mut self, field: &'static Field) -> Result<M, Self::Error>;
+            fn word<W: Word>(&mut self, field: &'static Field) -> Result<Option<W>, Self::Error>;
             /// The word given by the op of the line.
             fn op<W: Word>(&mut self, field: &'static Field) -> Result<W, Self::Error>;
             /// The time of the line; [`NO_TIME`] if it has none.
             fn at(&mut self, field: &'static Field) -> Result<i64, Self::Error>;
-            fn has(&self, field: &'static Field) -> bool;
             fn missing(&self, name: &str) -> Self::Error;
-            fn repeated(&mut self, _: &'static Field) -> Result<(), Self::Error> {
-                Ok(())
-            }
+            fn repeated(&mut self, field: &'static Field) -> Result<(), Self::Error>;
         }
 
         /// Visits the fields of a record and may change texts.
@@ -227,24 +213,24 @@ macro_rules! classes {
     (@write $method:ident: $type:ty, $wire:ident) => {
         #[inline(always)]
         #[allow(clippy::inline_always)]
-        fn $method(&mut self, field: &'static Field, value: &impl Maybe<$type>) -> Result<()> {
+        fn $method(&mut self, field: &'static Field, value: Option<&$type>) -> Result<()> {
             self.$wire(field, value)
         }
     };
     (@write $method:ident: $type:ty) => {
-        fn $method(&mut self, _: &'static Field, _: &impl Maybe<$type>) -> Result<()> {
+        fn $method(&mut self, _: &'static Field, _: Option<&$type>) -> Result<()> {
             Ok(())
         }
     };
     (@read $method:ident: $type:ty, $wire:ident) => {
         #[inline(always)]
         #[allow(clippy::inline_always)]
-        fn $method<M: Maybe<$type>>(&mut self, field: &'static Field) -> Result<M, Self::Error> {
+        fn $method(&mut self, field: &'static Field) -> Result<Option<$type>, Self::Error> {
             self.$wire(field)
         }
     };
     (@read $method:ident: $type:ty) => {
-        fn $method<M: Maybe<$type>>(&mut self, field: &'static Field) -> Result<M, Self::Error>;
+        fn $method(&mut self, field: &'static Field) -> Result<Option<$type>, Self::Error>;
     };
     (@visit $method:ident: $type:ty, private) => {
         fn $method(&mut self, field: &'static Field, value: &mut impl Maybe<$type>) -> Result<()>;
@@ -258,78 +244,78 @@ macro_rules! classes {
 
 classes! {
     /// A UUID.
-    Uuid uuid: Uuid;
+    Uuid uuid: Uuid = "uuid";
     /// A text id: not empty, with the maximum length of a name. A secret in it is replaced in a way
     /// that keeps it searchable.
-    TextId text_id: String => text, private;
+    TextId text_id: String => text = "text", private;
     /// A name of at most [`NAME_BYTES_MAX`](super::NAME_BYTES_MAX) bytes, without secrets.
-    Name name: String => text, private;
+    Name name: String => text = "text", private;
     /// A list of names.
-    Names names: Vec<String>, private;
+    Names names: Vec<String> = "texts", private;
     /// A user id. It is hashed unless disabled in the settings.
-    User user: String => text, private;
+    User user: String => text = "text", private;
     /// A dotted name. A name that contains a secret is rejected.
-    DottedName dotted_name: String => text, private;
+    DottedName dotted_name: String => text = "text", private;
     /// A short name. A name that contains a secret is rejected.
-    Client client: Client, private;
+    Client client: Client = "text", private;
     /// 64 hex digits.
-    Hash hash: String => text;
+    Hash hash: String => text = "text";
     /// A text without secrets. It is stored even if content is not.
-    Label label: String => text, private;
+    Label label: String => text = "text", private;
     /// A content of at most [`NAME_BYTES_MAX`](super::NAME_BYTES_MAX) bytes.
-    Title title: String => text, private;
+    Title title: String => text = "text", private;
     /// The text of a message or of an error.
-    Content content: String => text, private;
+    Content content: String => text = "text", private;
     /// The text of a message or the output of a tool, depending on another field.
-    Said said: String => content, private;
+    Said said: String => content = "text", private;
     /// The output of a tool, as text.
-    Output output: String => text, private;
+    Output output: String => text = "text", private;
     /// The arguments or the outcome of a tool: JSON or text.
-    Arguments arguments: String => payload, private;
+    Arguments arguments: String => payload = "json", private;
     /// JSON or text.
-    Payload payload: String, private;
+    Payload payload: String = "json", private;
     /// Metrics and names as JSON. Other texts in it are content.
-    Metadata metadata: String => payload, private;
+    Metadata metadata: String => payload = "json", private;
     /// A number assigned by the log, from 1. 0 requests the assignment.
-    Id id: i64 => int;
+    Id id: i64 => int = "integer";
     /// A position, from 0.
-    Sequence sequence: i64 => int;
+    Sequence sequence: i64 => int = "integer";
     /// A number.
-    Int int: i64;
+    Int int: i64 = "integer";
     /// A non-negative integer.
-    Count count: i64 => int;
+    Count count: i64 => int = "integer";
     /// Milliseconds from 0. The log computes the value if it is unknown.
-    Elapsed elapsed: i64 => int;
+    Elapsed elapsed: i64 => int = "integer";
     /// A number from 0 to 1.
-    Fraction fraction: f64;
+    Fraction fraction: f64 = "number";
     /// A non-negative number, such as an amount of money in the major unit of the currency.
-    Amount amount: f64 => fraction;
+    Amount amount: f64 => fraction = "number";
     /// A boolean.
-    Flag flag: bool;
+    Flag flag: bool = "boolean";
     /// An RFC 3339 time.
-    Instant instant: Timestamp;
+    Instant instant: Timestamp = "rfc3339";
     /// An RFC 3339 time: the record's own time.
-    OwnInstant own_instant: Timestamp => instant;
+    OwnInstant own_instant: Timestamp => instant = "rfc3339";
     /// Epoch milliseconds.
-    Millis millis: i64 => int;
+    Millis millis: i64 => int = "epoch_ms";
     /// Epoch milliseconds: the record's own time.
-    OwnMillis own_millis: i64 => int;
+    OwnMillis own_millis: i64 => int = "epoch_ms";
     /// Epoch milliseconds: the record's own time. The op of the line determines its validity.
-    Validity validity: Validity;
+    Validity validity: Validity = "epoch_ms";
     /// A UTC day.
-    Day day: Day;
+    Day day: Day = "day";
     /// An unsigned 64-bit integer.
-    Sum sum: u64;
+    Sum sum: u64 = "integer";
     /// Like `Sum`, omitted if it is 0.
-    SumIfAny sum_if_any: u64;
+    SumIfAny sum_if_any: u64 => sum = "integer";
     /// A quantile sketch.
-    Sketch sketch: Sketch;
+    Sketch sketch: Sketch = "object";
     /// Counts by name.
-    Counts counts: BTreeMap<String, u64>, private;
+    Counts counts: BTreeMap<String, u64> = "object", private;
     /// Sums over messages, omitted if all are zero.
-    Sums sums: MessageSums, private;
+    Sums sums: MessageSums = "object", private;
     /// A set of ids, omitted if it is empty.
-    Hashes hashes: IdHashes;
+    Hashes hashes: IdHashes = "text";
 }
 
 /// Maximum number of lookup fields of a record type.
@@ -442,8 +428,6 @@ pub(crate) const NO_TIME: i64 = i64::MIN;
 pub(crate) trait Fields: Sized {
     /// All fields in the order of the line, then those that no line has.
     const FIELDS: &'static [Field];
-    /// The details of each field, in the same order.
-    const DETAILS: &'static [Detail];
 
     fn write<W: FieldWriter>(&self, writer: &mut W) -> Result<()>;
 
@@ -464,9 +448,10 @@ pub(crate) trait Fields: Sized {
 /// Declares a record type: see [`crate::record::declare`]. The syntax of a field is `[class, flags;
 /// repeated] name as "name in JSON": Type`. Flags: `key` and `lookup` set its position; `=
 /// "default"` after the type sets the default for input; `null` writes a missing value as null;
-/// `default` makes the field optional in all JSON, `filled` in all JSON except lines; `later` marks
-/// a field of later lines, `derived` a field of no line. `pub non_exhaustive struct` can get more
-/// fields later: other crates create it with `new`, and a setter for each optional field.
+/// `default` makes the field optional in all JSON, `filled` in all JSON except lines; `omitted`
+/// leaves it out of all JSON if it has its default; `later` marks a field of later lines, `derived`
+/// a field of no line. `pub non_exhaustive struct` can get more fields later: other crates create
+/// it with `new`, and a setter for each optional field.
 macro_rules! record {
     ($(#[$meta:meta])* pub struct $record:ident { $($fields:tt)+ }) => {
         record! { @struct [$(#[$meta])* pub struct $record] {} $($fields)+ }
@@ -482,133 +467,88 @@ macro_rules! record {
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
         $($head)+ { $($done)+ }
     };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [$class:ident $($flags:tt)*] $field:ident as $name:literal: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
-        record! { @struct $head {
-            $($done)*
-            $(#[doc = $doc])*
-            #[serde(rename = $name)]
-            #[cfg_attr(feature = "wire", schema(rename = $name))]
-            pub $field: $type,
-        } $($rest)* }
-    };
-    (@struct $head:tt $done:tt $(#[doc = $doc:literal])* [arguments $($flags:tt)*] $($rest:tt)+) => {
-        record! { @struct $head $done $(#[doc = $doc])* [payload $($flags)*] $($rest)+ }
-    };
-    (@struct $head:tt $done:tt $(#[doc = $doc:literal])* [metadata $($flags:tt)*] $($rest:tt)+) => {
-        record! { @struct $head $done $(#[doc = $doc])* [payload $($flags)*] $($rest)+ }
-    };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [payload $($flags:tt)*] $field:ident: Option<String> $(= $default:literal)?, $($rest:tt)*) => {
-        record! { @struct $head {
-            $($done)*
-            $(#[doc = $doc])*
-            #[serde(default, with = "crate::record::payload::optional", skip_serializing_if = "Option::is_none")]
-            #[cfg_attr(feature = "wire", schema(value_type = Option<serde_json::Value>))]
-            pub $field: Option<String>,
-        } $($rest)* }
-    };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [payload $($flags:tt)*] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
-        record! { @struct $head {
-            $($done)*
-            $(#[doc = $doc])*
-            #[serde(with = "crate::record::payload::required")]
-            #[cfg_attr(feature = "wire", schema(value_type = serde_json::Value))]
-            pub $field: $type,
-        } $($rest)* }
-    };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [$class:ident, lookup, null] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
-        record! { @struct $head {
-            $($done)*
-            $(#[doc = $doc])*
-            #[serde(default)]
-            #[cfg_attr(feature = "wire", schema(required))]
-            pub $field: $type,
-        } $($rest)* }
-    };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [validity $($flags:tt)*] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
-        record! { @struct $head {
-            $($done)*
-            $(#[doc = $doc])*
-            #[cfg_attr(feature = "wire", schema(value_type = i64))]
-            pub $field: $type,
-        } $($rest)* }
-    };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [sum_if_any $($flags:tt)*] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
-        record! { @struct $head {
-            $($done)*
-            $(#[doc = $doc])*
-            #[serde(default, skip_serializing_if = "is_zero")]
-            pub $field: $type,
-        } $($rest)* }
-    };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [sums $($flags:tt)*] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
-        record! { @struct $head {
-            $($done)*
-            $(#[doc = $doc])*
-            #[serde(default, skip_serializing_if = "MessageSums::are_zero")]
-            pub $field: $type,
-        } $($rest)* }
-    };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [hashes $($flags:tt)*] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
-        record! { @struct $head {
-            $($done)*
-            $(#[doc = $doc])*
-            #[serde(default, skip_serializing_if = "IdHashes::is_empty")]
-            pub $field: $type,
-        } $($rest)* }
-    };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [$class:ident $($flags:tt)*] $field:ident: Option<$type:ty> $(= $default:literal)?, $($rest:tt)*) => {
-        record! { @struct $head {
-            $($done)*
-            $(#[doc = $doc])*
-            #[serde(default, skip_serializing_if = "Option::is_none")]
-            pub $field: Option<$type>,
-        } $($rest)* }
-    };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [$class:ident, default $($flags:tt)*] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
-        record! { @struct $head {
-            $($done)*
-            $(#[doc = $doc])*
-            #[serde(default)]
-            pub $field: $type,
-        } $($rest)* }
-    };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [$class:ident, filled $($flags:tt)*] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
-        record! { @struct $head {
-            $($done)*
-            $(#[doc = $doc])*
-            #[serde(default)]
-            pub $field: $type,
-        } $($rest)* }
-    };
-    (@struct $head:tt {$($done:tt)*} $(#[doc = $doc:literal])* [$class:ident $($flags:tt)*] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
-        record! { @struct $head {
-            $($done)*
-            $(#[doc = $doc])*
-            pub $field: $type,
-        } $($rest)* }
+    (@struct $head:tt $done:tt $(#[doc = $doc:literal])* [$($class:tt)+] $($rest:tt)+) => {
+        record! { @attributes $head $done {$(#[doc = $doc])*} [$($class)+] $($rest)+ }
     };
 
-    (@field_of_struct $head:tt {$($done:tt)*} [$($attrs:tt)*] $field:ident: $type:ty; $($rest:tt)*) => {
-        record! { @struct $head { $($done)* $($attrs)* pub $field: $type, } $($rest)* }
+    // The attributes of a field, by its class, its flags and its type.
+    (@attributes $head:tt $done:tt $doc:tt [arguments $($flags:tt)*] $($rest:tt)+) => {
+        record! { @attributes $head $done $doc [payload $($flags)*] $($rest)+ }
+    };
+    (@attributes $head:tt $done:tt $doc:tt [metadata $($flags:tt)*] $($rest:tt)+) => {
+        record! { @attributes $head $done $doc [payload $($flags)*] $($rest)+ }
+    };
+    (@attributes $head:tt $done:tt {$($doc:tt)*} [payload $($flags:tt)*] $field:ident: Option<$($rest:tt)+) => {
+        record! { @push $head $done {
+            $($doc)*
+            #[serde(default, with = "crate::record::payload::optional", skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "wire", schema(value_type = Option<serde_json::Value>))]
+        } $field: Option<$($rest)+ }
+    };
+    (@attributes $head:tt $done:tt {$($doc:tt)*} [payload $($flags:tt)*] $($rest:tt)+) => {
+        record! { @push $head $done {
+            $($doc)*
+            #[serde(with = "crate::record::payload::required")]
+            #[cfg_attr(feature = "wire", schema(value_type = serde_json::Value))]
+        } $($rest)+ }
+    };
+    (@attributes $head:tt $done:tt {$($doc:tt)*} [$class:ident, lookup, null] $($rest:tt)+) => {
+        record! { @push $head $done {
+            $($doc)*
+            #[serde(default)]
+            #[cfg_attr(feature = "wire", schema(required))]
+        } $($rest)+ }
+    };
+    (@attributes $head:tt $done:tt {$($doc:tt)*} [validity $($flags:tt)*] $($rest:tt)+) => {
+        record! { @push $head $done {
+            $($doc)*
+            #[cfg_attr(feature = "wire", schema(value_type = i64))]
+        } $($rest)+ }
+    };
+    (@attributes $head:tt $done:tt {$($doc:tt)*} [$class:ident, omitted] $($rest:tt)+) => {
+        record! { @push $head $done {
+            $($doc)*
+            #[serde(default, skip_serializing_if = "crate::record::declare::is_default")]
+        } $($rest)+ }
+    };
+    (@attributes $head:tt $done:tt {$($doc:tt)*} $class:tt $field:ident as $name:literal: $($rest:tt)+) => {
+        record! { @push $head $done {
+            $($doc)*
+            #[serde(rename = $name)]
+            #[cfg_attr(feature = "wire", schema(rename = $name))]
+        } $field: $($rest)+ }
+    };
+    (@attributes $head:tt $done:tt {$($doc:tt)*} $class:tt $field:ident: Option<$($rest:tt)+) => {
+        record! { @push $head $done {
+            $($doc)*
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+        } $field: Option<$($rest)+ }
+    };
+    (@attributes $head:tt $done:tt {$($doc:tt)*} [$class:ident $($flags:tt)*] $($rest:tt)+) => {
+        record! { @defaulted [$($flags)*] $head $done {$($doc)*} $($rest)+ }
+    };
+    (@defaulted [$(, key)? $(, lookup)?] $($field:tt)+) => {
+        record! { @push $($field)+ }
+    };
+    // With any other flag, the field may be absent.
+    (@defaulted $flags:tt $head:tt $done:tt {$($doc:tt)*} $($rest:tt)+) => {
+        record! { @push $head $done {$($doc)* #[serde(default)]} $($rest)+ }
+    };
+    (@push $head:tt {$($done:tt)*} {$($attributes:tt)*} $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
+        record! { @struct $head { $($done)* $($attributes)* pub $field: $type, } $($rest)* }
     };
 
     (@setters $record:ident {$($done:tt)*}) => {
         /// Setters of optional fields.
         impl $record { $($done)* }
     };
-    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$class:ident, later $($flags:tt)*] $field:ident: $type:ty, $($rest:tt)*) => {
+    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$class:ident, later] $field:ident: $type:ty, $($rest:tt)*) => {
         record! { @setters $record $done $($rest)* }
     };
-    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$class:ident, derived $($flags:tt)*] $field:ident: $type:ty, $($rest:tt)*) => {
+    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$class:ident, derived] $field:ident: $type:ty, $($rest:tt)*) => {
         record! { @setters $record $done $($rest)* }
     };
-    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$class:ident, default, derived] $field:ident: $type:ty, $($rest:tt)*) => {
-        record! { @setters $record $done $($rest)* }
-    };
-    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$class:ident, default, later] $field:ident: $type:ty, $($rest:tt)*) => {
-        record! { @setters $record $done $($rest)* }
-    };
-    (@setters $record:ident {$($done:tt)*} $(#[doc = $doc:literal])* [$($flags:tt)*] $field:ident $(as $name:literal)?: Option<String> $(= $default:literal)?, $($rest:tt)*) => {
+    (@setters $record:ident {$($done:tt)*} $(#[doc = $doc:literal])* [$($class:tt)+] $field:ident: Option<String> $(= $default:literal)?, $($rest:tt)*) => {
         record! { @setters $record {
             $($done)*
             $(#[doc = $doc])*
@@ -619,235 +559,224 @@ macro_rules! record {
             }
         } $($rest)* }
     };
-    (@setters $record:ident {$($done:tt)*} $(#[doc = $doc:literal])* [$($flags:tt)*] $field:ident $(as $name:literal)?: Option<$type:ty> $(= $default:literal)?, $($rest:tt)*) => {
-        record! { @setters $record {
-            $($done)*
-            $(#[doc = $doc])*
-            #[must_use]
-            pub fn $field(mut self, $field: $type) -> Self {
-                self.$field = Some($field);
-                self
-            }
-        } $($rest)* }
+    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$($class:tt)+] $field:ident: Option<$type:ty> $(= $default:literal)?, $($rest:tt)*) => {
+        record! { @setter $record $done $(#[doc = $doc])* $field: $type => Some($field), $($rest)* }
     };
-    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [own_instant $($flags:tt)*] $($rest:tt)+) => {
-        record! { @setter $record $done $(#[doc = $doc])* $($rest)+ }
+    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [own_instant] $field:ident: $type:ty, $($rest:tt)+) => {
+        record! { @setter $record $done $(#[doc = $doc])* $field: $type => $field, $($rest)+ }
     };
-    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [own_millis $($flags:tt)*] $($rest:tt)+) => {
-        record! { @setter $record $done $(#[doc = $doc])* $($rest)+ }
+    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [own_millis] $field:ident: $type:ty, $($rest:tt)+) => {
+        record! { @setter $record $done $(#[doc = $doc])* $field: $type => $field, $($rest)+ }
     };
-    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$class:ident, default $($flags:tt)*] $($rest:tt)+) => {
-        record! { @setter $record $done $(#[doc = $doc])* $($rest)+ }
+    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$class:ident, default $($flags:tt)*] $field:ident: $type:ty $(= $default:literal)?, $($rest:tt)+) => {
+        record! { @setter $record $done $(#[doc = $doc])* $field: $type => $field, $($rest)+ }
     };
-    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$($flags:tt)*] $field:ident $(as $name:literal)?: $type:ty = $default:literal, $($rest:tt)*) => {
-        record! { @setter $record $done $(#[doc = $doc])* $field: $type, $($rest)* }
+    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$($class:tt)+] $field:ident: $type:ty = $default:literal, $($rest:tt)*) => {
+        record! { @setter $record $done $(#[doc = $doc])* $field: $type => $field, $($rest)* }
     };
-    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$($flags:tt)*] $field:ident $(as $name:literal)?: $type:ty, $($rest:tt)*) => {
+    (@setters $record:ident $done:tt $(#[doc = $doc:literal])* [$($class:tt)+] $field:ident: $type:ty, $($rest:tt)*) => {
         record! { @setters $record $done $($rest)* }
     };
-    (@setter $record:ident {$($done:tt)*} $(#[doc = $doc:literal])* $field:ident $(as $name:literal)?: $type:ty $(= $default:literal)?, $($rest:tt)*) => {
+    (@setter $record:ident {$($done:tt)*} $(#[doc = $doc:literal])* $field:ident: $type:ty => $value:expr, $($rest:tt)*) => {
         record! { @setters $record {
             $($done)*
             $(#[doc = $doc])*
             #[must_use]
             pub fn $field(mut self, $field: $type) -> Self {
-                self.$field = $field;
+                self.$field = $value;
                 self
             }
         } $($rest)* }
     };
 
     (@fields $record:ident $($(#[doc = $doc:literal])* [$class:ident $(, $flag:ident)* $(; $repeated:ident)?] $field:ident $(as $name:literal)?: $type:ty $(= $default:literal)?,)+) => {
-        impl $crate::record::declare::Fields for $record {
-            const FIELDS: &'static [$crate::record::declare::Field] = &[$(
-                record!(@field [$class $(, $flag)*] $field $($name)?),
-                $(record!(@field [repeated] $repeated),)?
-            )+];
-            const DETAILS: &'static [$crate::record::declare::Detail] = &[$(
-                $crate::record::declare::Detail {
-                    doc: &[$($doc),*],
-                    is_optional: $crate::record::declare::is_option(stringify!($type)),
-                    default: record!(@default [$class $(, $flag)*] $($default)?),
-                    words: record!(@words $class $type),
-                    check_word: record!(@check_word $class $type),
-                },
-                $($crate::record::declare::Detail {
-                    doc: &[concat!(" `", stringify!($repeated), "` of another record of the same key.")],
-                    is_optional: true,
-                    default: None,
-                    words: &[],
-                    check_word: None,
-                },)?
-            )+];
+        const _: () = {
+            use $crate::record::declare;
 
-            #[inline]
-            fn write<W: $crate::record::declare::FieldWriter>(&self, writer: &mut W) -> $crate::Result<()> {
+            /// Each field as a constant.
+            struct Declared;
+
+            #[allow(non_upper_case_globals)]
+            impl Declared {
                 $(
-                    record!(@write writer self [$class $(, $flag)*] $field $($name)?);
-                    $(writer.repeated(record!(@static [repeated] $repeated))?;)?
+                    const $field: &'static declare::Field = &declare::Field {
+                        doc: &[$($doc),*],
+                        default: record!(@default $class $($default)?),
+                        words: record!(@words $class $type),
+                        check_word: record!(@check_word $class $type),
+                        ..record!(@field [$class $(, $flag)*] $type, $field $($name)?)
+                    };
+                    $(const $repeated: &'static declare::Field = &declare::Field {
+                        doc: &[concat!(" `", stringify!($repeated), "` of another record of the same key.")],
+                        ..record!(@field [repeated] Option<_>, $repeated)
+                    };)?
                 )+
-                Ok(())
             }
 
-            #[inline]
-            fn read<R: $crate::record::declare::FieldReader>(reader: &mut R) -> Result<Self, R::Error> {
-                Ok($record {
-                    $($field: {
-                        let value = record!(@read reader [$class $(, $flag)*] $field $($name)? => $type);
-                        $(reader.repeated(record!(@static [repeated] $repeated))?;)?
-                        value
-                    },)+
-                })
-            }
+            impl declare::Fields for $record {
+                const FIELDS: &'static [declare::Field] = &[$(*Declared::$field, $(*Declared::$repeated,)?)+];
 
-            #[inline]
-            fn pass<R: $crate::record::declare::FieldReader>(reader: &mut R) -> Result<(), R::Error> {
-                $(
-                    record!(@pass reader [$class $(, $flag)*] $field $($name)? => $type);
-                    $(reader.repeated(record!(@static [repeated] $repeated))?;)?
-                )+
-                Ok(())
-            }
+                #[inline]
+                fn write<W: declare::FieldWriter>(&self, writer: &mut W) -> $crate::Result<()> {
+                    $(
+                        record!(@in_line [$class $(, $flag)*] {
+                            writer.$class(Declared::$field, record!(@given self.$field, [$class $(, $flag)*]))?;
+                        });
+                        $(writer.repeated(Declared::$repeated)?;)?
+                    )+
+                    Ok(())
+                }
 
-            fn visit<V: $crate::record::declare::FieldVisitor>(&mut self, visitor: &mut V) -> $crate::Result<()> {
-                $(visitor.$class(record!(@static [$class $(, $flag)*] $field $($name)?), &mut self.$field)?;)+
-                Ok(())
-            }
+                #[inline]
+                fn read<R: declare::FieldReader>(reader: &mut R) -> Result<Self, R::Error> {
+                    Ok($record {
+                        $($field: {
+                            let value = record!(@read R, reader, [$class $(, $flag)*] $field: $type);
+                            $(reader.repeated(Declared::$repeated)?;)?
+                            value
+                        },)+
+                    })
+                }
 
-            #[inline]
-            #[allow(unused_mut, unused_variables, unused_assignments)]
-            fn found(&self) -> $crate::record::declare::Found<'_> {
-                let mut found = $crate::record::declare::Found::NONE;
-                let (mut keys, mut lookups) = (0, 0);
-                $(record!(@found self found keys lookups $field $($flag)*);)+
-                found
-            }
+                #[inline]
+                fn pass<R: declare::FieldReader>(reader: &mut R) -> Result<(), R::Error> {
+                    $(
+                        record!(@in_line [$class $(, $flag)*] {
+                            record!(@pass reader, $class $field: $type);
+                        });
+                        $(reader.repeated(Declared::$repeated)?;)?
+                    )+
+                    Ok(())
+                }
 
-            #[inline(always)]
-            #[allow(clippy::inline_always, unused_mut, unused_variables, unused_assignments)]
-            fn read_found<'a>(
-                line: &mut impl $crate::record::declare::LookupReader<'a>,
-            ) -> Option<$crate::record::declare::Found<'a>> {
-                let mut found = $crate::record::declare::Found::NONE;
-                let (mut keys, mut lookups) = (0, 0);
-                $(record!(@read_found line found keys lookups [$class $(, $flag)*] $field $($name)?; $($flag)*);)+
-                Some(found)
+                fn visit<V: declare::FieldVisitor>(&mut self, visitor: &mut V) -> $crate::Result<()> {
+                    $(visitor.$class(Declared::$field, &mut self.$field)?;)+
+                    Ok(())
+                }
+
+                #[inline]
+                #[allow(unused_mut, unused_variables, unused_assignments)]
+                fn found(&self) -> declare::Found<'_> {
+                    let mut found = declare::Found::NONE;
+                    let (mut keys, mut lookups) = (0, 0);
+                    $(record!(@found self found keys lookups $field $($flag)*);)+
+                    found
+                }
+
+                #[inline(always)]
+                #[allow(clippy::inline_always, unused_assignments)]
+                fn read_found<'a>(line: &mut impl declare::LookupReader<'a>) -> Option<declare::Found<'a>> {
+                    let mut found = declare::Found::NONE;
+                    let (mut keys, mut lookups) = (0, 0);
+                    $(match Declared::$field.place {
+                        declare::Place::Key => {
+                            found.key[keys] = line.key(Declared::$field)?;
+                            keys += 1;
+                        }
+                        declare::Place::Lookup => {
+                            found.lookups[lookups] = line.lookup(Declared::$field);
+                            lookups += 1;
+                        }
+                        _ => {}
+                    })+
+                    Some(found)
+                }
             }
-        }
+        };
     };
 
-    (@words word $type:ty) => { <$type as $crate::record::declare::Word>::WORDS };
-    (@words op $type:ty) => { <$type as $crate::record::declare::Word>::WORDS };
+    (@words word $type:ty) => { <$type as declare::Word>::WORDS };
+    (@words op $type:ty) => { <$type as declare::Word>::WORDS };
     (@words $class:ident $type:ty) => { &[] };
     (@check_word word $type:ty) => { Some(|json| serde_json::from_str::<$type>(json).map(drop)) };
     (@check_word op $type:ty) => { Some(|json| serde_json::from_str::<$type>(json).map(drop)) };
     (@check_word $class:ident $type:ty) => { None };
-    (@default $class:tt $default:literal) => { Some($default) };
-    (@default [own_instant $($flag:tt)*]) => { Some("now") };
-    (@default [own_millis $($flag:tt)*]) => { Some("now") };
-    (@default [validity $($flag:tt)*]) => { Some("now") };
-    (@default [id $($flag:tt)*]) => { Some("the next one") };
-    (@default $class:tt) => { None };
-    (@static $class:tt $field:ident $($name:literal)?) => {{
-        const FIELD: $crate::record::declare::Field = record!(@field $class $field $($name)?);
-        &FIELD
-    }};
-    (@field $class:tt $field:ident) => {
-        record!(@field_of $class stringify!($field))
+    (@default $class:ident $default:literal) => { Some($default) };
+    (@default own_instant) => { Some("now") };
+    (@default own_millis) => { Some("now") };
+    (@default validity) => { Some("now") };
+    (@default id) => { Some("the next one") };
+    (@default $class:ident) => { None };
+    (@field $class:tt $type:ty, $field:ident) => {
+        record!(@field $class $type, stringify!($field))
     };
-    (@field $class:tt $field:ident $name:literal) => {
-        record!(@field_of $class $name)
+    (@field $class:tt $type:ty, $field:ident $name:literal) => {
+        record!(@field $class $type, $name)
     };
-    (@field_of [$class:ident $(, $flag:ident)*] $name:expr) => {
-        $crate::record::declare::Field {
+    (@field [$class:ident $(, $flag:ident)*] $type:ty, $name:expr) => {
+        declare::Field {
             name: $name,
             member: concat!(",\"", $name, "\":"),
-            class: $crate::record::declare::Class::$class,
+            class: declare::Class::$class,
             place: record!(@place $($flag)*),
+            is_optional: declare::is_option(stringify!($type)) || record!(@has_flag omitted $($flag)*),
+            has_default: record!(@has_flag default $($flag)*),
+            doc: &[],
+            default: None,
+            words: &[],
+            check_word: None,
         }
     };
-    (@place) => { $crate::record::declare::Place::Body };
-    (@place key $($flag:ident)*) => { $crate::record::declare::Place::Key };
-    (@place lookup $($flag:ident)*) => { $crate::record::declare::Place::Lookup };
-    (@place later $($flag:ident)*) => { $crate::record::declare::Place::OtherOps };
-    (@place derived $($flag:ident)*) => { $crate::record::declare::Place::Derived };
+    (@place) => { declare::Place::Body };
+    (@place key $($flag:ident)*) => { declare::Place::Key };
+    (@place lookup $($flag:ident)*) => { declare::Place::Lookup };
+    (@place later $($flag:ident)*) => { declare::Place::OtherOps };
+    (@place derived $($flag:ident)*) => { declare::Place::Derived };
     (@place $other:ident $($flag:ident)*) => { record!(@place $($flag)*) };
+    (@has_flag omitted omitted) => { true };
+    (@has_flag default default $($flag:ident)*) => { true };
+    (@has_flag $wanted:ident $($flag:ident)*) => { false };
 
     (@found $self:ident $found:ident $keys:ident $lookups:ident $field:ident) => {};
     (@found $self:ident $found:ident $keys:ident $lookups:ident $field:ident key $($flag:ident)*) => {
-        $found.key[$keys] = $crate::record::declare::Lookup::lookup(&$self.$field)
-            .unwrap_or($crate::record::declare::Value::EMPTY);
+        $found.key[$keys] = declare::Lookup::lookup(&$self.$field).unwrap_or(declare::Value::EMPTY);
         $keys += 1;
     };
     (@found $self:ident $found:ident $keys:ident $lookups:ident $field:ident lookup $($flag:ident)*) => {
-        $found.lookups[$lookups] = $crate::record::declare::Lookup::lookup(&$self.$field);
+        $found.lookups[$lookups] = declare::Lookup::lookup(&$self.$field);
         $lookups += 1;
     };
     (@found $self:ident $found:ident $keys:ident $lookups:ident $field:ident $other:ident $($flag:ident)*) => {
         record!(@found $self $found $keys $lookups $field $($flag)*)
     };
-    (@read_found $line:ident $found:ident $keys:ident $lookups:ident $class:tt $field:ident $($name:literal)?;) => {};
-    (@read_found $line:ident $found:ident $keys:ident $lookups:ident $class:tt $field:ident $($name:literal)?; key $($flag:ident)*) => {
-        $found.key[$keys] = $line.key(record!(@static $class $field $($name)?))?;
-        $keys += 1;
-    };
-    (@read_found $line:ident $found:ident $keys:ident $lookups:ident $class:tt $field:ident $($name:literal)?; lookup $($flag:ident)*) => {
-        $found.lookups[$lookups] = $line.lookup(record!(@static $class $field $($name)?));
-        $lookups += 1;
-    };
-    (@read_found $line:ident $found:ident $keys:ident $lookups:ident $class:tt $field:ident $($name:literal)?; $other:ident $($flag:ident)*) => {
-        record!(@read_found $line $found $keys $lookups $class $field $($name)?; $($flag)*)
-    };
 
-    (@write $writer:ident $self:ident [op] $($field:tt)+) => {};
-    (@write $writer:ident $self:ident [at] $($field:tt)+) => {};
-    (@write $writer:ident $self:ident [$class:ident, default, later] $($field:tt)+) => {};
-    (@write $writer:ident $self:ident [$class:ident, default, derived] $($field:tt)+) => {};
-    (@write $writer:ident $self:ident [$class:ident, later] $($field:tt)+) => {};
-    (@write $writer:ident $self:ident [$class:ident $($flags:tt)*] $field:ident $($name:literal)?) => {
-        $writer.$class(record!(@static [$class $($flags)*] $field $($name)?), &$self.$field)?
-    };
+    // What is done for a field that is part of the line.
+    (@in_line [op] $do:tt) => {};
+    (@in_line [at] $do:tt) => {};
+    (@in_line [$class:ident, later] $do:tt) => {};
+    (@in_line [$class:ident, derived] $do:tt) => {};
+    (@in_line $class:tt {$($do:tt)+}) => { $($do)+ };
 
-    (@read $reader:ident [op] $field:ident $($name:literal)? => $type:ty) => {
-        $reader.op::<$type>(record!(@static [op] $field $($name)?))?
+    (@given $self:ident.$field:ident, [$class:ident, omitted]) => {
+        Some(&$self.$field).filter(|value| !declare::is_default(*value))
     };
-    (@read $reader:ident [$class:ident, default, derived] $($field:tt)+) => { Default::default() };
-    (@read $reader:ident [$class:ident, default, later] $field:ident $($name:literal)? => $type:ty) => {
-        if R::READS_OTHER_OPS {
-            record!(@read $reader [$class, default] $field $($name)? => $type)
+    (@given $self:ident.$field:ident, $class:tt) => { declare::Maybe::given(&$self.$field) };
+
+    (@read $R:ident, $reader:ident, [op] $field:ident: $type:ty) => { $reader.op(Declared::$field)? };
+    (@read $R:ident, $reader:ident, [at] $field:ident: $type:ty) => { $reader.at(Declared::$field)? };
+    (@read $R:ident, $reader:ident, [$class:ident, derived] $field:ident: $type:ty) => { Default::default() };
+    (@read $R:ident, $reader:ident, [$class:ident, later] $field:ident: $type:ty) => {
+        if $R::READS_OTHER_OPS {
+            record!(@read $R, $reader, [$class, default] $field: $type)
         } else {
             Default::default()
         }
     };
-    (@read $reader:ident [$class:ident, later] $field:ident $($name:literal)? => $type:ty) => {
-        if R::READS_OTHER_OPS {
-            record!(@read $reader [$class] $field $($name)? => $type)
-        } else {
-            None
-        }
+    (@read $R:ident, $reader:ident, [$class:ident, default $($flags:tt)*] $field:ident: $type:ty) => {
+        <$type as declare::Maybe<_>>::of($reader.$class(Declared::$field)?).unwrap_or_default()
     };
-    (@read $reader:ident [$class:ident, default $(, $flag:ident)*] $field:ident $($name:literal)? => $type:ty) => {
-        if $reader.has(record!(@static [$class $(, $flag)*] $field $($name)?)) {
-            $reader.$class(record!(@static [$class $(, $flag)*] $field $($name)?))?
-        } else {
-            Default::default()
-        }
+    (@read $R:ident, $reader:ident, [$class:ident, omitted] $field:ident: $type:ty) => {
+        $reader.$class(Declared::$field)?.unwrap_or_default()
     };
-    (@read $reader:ident [$class:ident $(, $flag:ident)*] $field:ident $($name:literal)? => $type:ty) => {
-        $reader.$class(record!(@static [$class $(, $flag)*] $field $($name)?))?
+    (@read $R:ident, $reader:ident, [$class:ident $($flags:tt)*] $field:ident: $type:ty) => {
+        match <$type as declare::Maybe<_>>::of($reader.$class(Declared::$field)?) {
+            Some(value) => value,
+            None => return Err($reader.missing(Declared::$field.name)),
+        }
     };
 
-    (@pass $reader:ident [op] $($field:tt)+) => {};
-    (@pass $reader:ident [at] $($field:tt)+) => {};
-    (@pass $reader:ident [$class:ident, default, later] $($field:tt)+) => {};
-    (@pass $reader:ident [$class:ident, default, derived] $($field:tt)+) => {};
-    (@pass $reader:ident [$class:ident, later] $($field:tt)+) => {};
-    (@pass $reader:ident [word $($flags:tt)*] $field:ident $($name:literal)? => $type:ty) => {
-        $reader.word::<$type, $crate::record::declare::Passed<$type>>(record!(@static [word $($flags)*] $field $($name)?))?
-    };
-    (@pass $reader:ident [$class:ident $($flags:tt)*] $field:ident $($name:literal)? => $type:ty) => {
-        $reader.$class::<$crate::record::declare::Passed<$type>>(record!(@static [$class $($flags)*] $field $($name)?))?
-    };
+    (@pass $reader:ident, word $field:ident: $type:ty) => { $reader.word::<$type>(Declared::$field)? };
+    (@pass $reader:ident, $class:ident $field:ident: $type:ty) => { $reader.$class(Declared::$field)? };
 }
 
 pub(crate) use record;

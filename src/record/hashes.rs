@@ -1,6 +1,5 @@
 //! Sets of ids, stored as hashes. They recognize an id after its record was removed.
 
-use std::cmp::Ordering;
 use std::fmt::Write as _;
 
 use serde::de::Error as _;
@@ -62,19 +61,12 @@ impl IdHashes {
 
     /// Number of ids that are in both sets.
     pub(crate) fn shared(&self, other: &IdHashes) -> usize {
-        let (mut ours, mut theirs) = (self.iter().peekable(), other.iter().peekable());
-        let mut shared = 0;
-        while let (Some(our), Some(their)) = (ours.peek(), theirs.peek()) {
-            let order = our.cmp(their);
-            shared += usize::from(order == Ordering::Equal);
-            if order != Ordering::Greater {
-                ours.next();
-            }
-            if order != Ordering::Less {
-                theirs.next();
-            }
-        }
-        shared
+        let mut theirs = other.iter().peekable();
+        let is_shared = |our: &u64| {
+            while theirs.next_if(|their| their < our).is_some() {}
+            theirs.next_if_eq(our).is_some()
+        };
+        self.iter().filter(is_shared).count()
     }
 }
 

@@ -43,16 +43,16 @@ record! {
         /// The data of the task, with or without a text, stored byte for byte.
         [payload] payload: Option<String>,
         /// The status.
-        [word, default, derived] status: TaskStatus,
+        [word, derived] status: TaskStatus,
         /// Number of claims.
-        [count, default, later] attempts: i64,
+        [count, later] attempts: i64,
         /// While `in_progress`: time of the claim, in epoch milliseconds.
         [millis, later] locked_at: Option<i64>,
         /// The error of the latest failure.
         [content, later] error: Option<String>,
         /// Time of the last status change, in epoch milliseconds. Not stored: read from the last
         /// line. Ignored in input.
-        [millis, default, derived] updated_at: i64,
+        [millis, derived] updated_at: i64,
     }
 }
 

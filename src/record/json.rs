@@ -2,11 +2,10 @@
 
 mod quick;
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
+
+use super::tokens;
 
 /// The SHA-256 of a tool call's arguments, as 64 lower-case hex digits.
 ///
@@ -68,48 +67,32 @@ pub(crate) fn check_canonical(text: &str) {
 }
 
 fn by_value(text: &str) -> Option<Vec<u8>> {
-    let Unique(value) = serde_json::from_str(text).ok()?;
+    let value: Value = serde_json::from_str(text).ok()?;
+    let bytes = text.as_bytes();
+    let named = tokens(bytes).filter(|token| bytes[token.start] == b':');
+    // A value has fewer members than its text names if one is named twice.
+    (named.count() == members(&value)).then_some(())?;
     serde_json_canonicalizer::to_vec(&value).ok()
+}
+
+/// Number of members in a value, at all depths.
+fn members(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.iter().map(members).sum(),
+        Value::Object(inner) => inner.len() + inner.values().map(members).sum::<usize>(),
+        _ => 0,
+    }
 }
 
 /// Whether a number in a JSON text changes its value in canonical form, where numbers are doubles.
 fn has_inexact_number(json: &str) -> bool {
-    let mut rest = json.as_bytes();
-    while let Some(at) = rest
-        .iter()
-        .position(|byte| matches!(byte, b'"' | b'-' | b'0'..=b'9'))
-    {
-        rest = &rest[at..];
-        if rest[0] == b'"' {
-            rest = after_string(&rest[1..]);
-            continue;
-        }
-        let is_of_number =
-            |byte: &u8| matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E' | b'0'..=b'9');
-        let len = rest.iter().take_while(|byte| is_of_number(byte)).count();
-        let (number, after) = rest.split_at(len);
-        let number = str::from_utf8(number).unwrap_or_default();
+    let is_inexact = |number: &str| {
         let double: f64 = number.parse().unwrap_or(f64::NAN);
-        if decimal(number) != decimal(&format!("{double:e}")) {
-            return true;
-        }
-        rest = after;
-    }
-    false
-}
-
-/// The text after a string. `rest` begins after the string's opening quote.
-fn after_string(mut rest: &[u8]) -> &[u8] {
-    while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
-        let is_end = rest[at] == b'"';
-        rest = rest
-            .get(at + if is_end { 1 } else { 2 }..)
-            .unwrap_or_default();
-        if is_end {
-            return rest;
-        }
-    }
-    &[]
+        decimal(number) != decimal(&format!("{double:e}"))
+    };
+    let is_number = |token: &&str| token.starts_with(|first| matches!(first, '-' | '0'..='9'));
+    let numbers = tokens(json.as_bytes()).filter_map(|token| json.get(token));
+    numbers.filter(is_number).any(is_inexact)
 }
 
 /// A number as its sign, its digits without leading and trailing zeros, and the power of ten of the
@@ -136,60 +119,6 @@ fn decimal(number: &str) -> Option<(bool, String, i64)> {
         return Some((false, String::new(), 0));
     }
     Some((is_negative, kept.to_owned(), power))
-}
-
-/// A JSON value without duplicate members.
-struct Unique(Value);
-
-impl<'de> Deserialize<'de> for Unique {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = Value;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON value")
-            }
-            fn visit_unit<E>(self) -> Result<Value, E> {
-                Ok(Value::Null)
-            }
-            fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-                Ok(Value::Bool(value))
-            }
-            fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-                Ok(value.into())
-            }
-            fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-                Ok(value.into())
-            }
-            fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-                Ok(value.into())
-            }
-            fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-                Ok(Value::String(value.to_owned()))
-            }
-            fn visit_string<E>(self, value: String) -> Result<Value, E> {
-                Ok(Value::String(value))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-                let mut items = Vec::new();
-                while let Some(Unique(item)) = seq.next_element()? {
-                    items.push(item);
-                }
-                Ok(Value::Array(items))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-                let mut members = Map::new();
-                while let Some((name, Unique(value))) = map.next_entry::<String, Unique>()? {
-                    if members.insert(name, value).is_some() {
-                        return Err(A::Error::custom("a member is named twice"));
-                    }
-                }
-                Ok(Value::Object(members))
-            }
-        }
-        deserializer.deserialize_any(Members).map(Unique)
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ mod content;
 mod conversation;
 pub(crate) mod declare;
 mod event;
-mod grammar;
 mod hashes;
 mod history;
 mod inbox;
@@ -18,9 +17,11 @@ mod message;
 mod payload;
 mod proposal;
 mod rollup;
+mod scanner;
 mod sketch;
 mod strings;
 mod sums;
+mod text;
 mod thought;
 mod time;
 mod timestamp;
@@ -33,7 +34,6 @@ pub use conversation::{
     Client, ClientName, Conversation, ConversationStats, ConversationStatus, ConversationView,
 };
 pub use event::{Event, event_type};
-pub(crate) use grammar::container;
 pub use hashes::IdHashes;
 pub(crate) use hashes::id_hash;
 pub use history::HistoryEntry;
@@ -49,18 +49,18 @@ pub(crate) use json::{hex, same_json};
 pub use key::Key;
 pub(crate) use message::ERROR_PREFIX;
 pub use message::{ContentType, ConversationMessage, InferenceMetadata, Role, Source, TokenCount};
-pub(crate) use payload::{
-    Form, form, from_json, from_string as payload_of_string, has_lone_surrogate, is_scalar,
-};
+pub(crate) use payload::{Form, form, from_json, from_string as payload_of_string, is_scalar};
 pub use payload::{JSON_DEPTH_MAX, payload_json};
 pub use proposal::{CodeEditProposal, ProposalStatus, ProposalStep};
 pub use rollup::Rollup;
 pub(crate) use rollup::{Group, group_key};
+pub(crate) use scanner::{Escapes, Scanner, has_lone_surrogate, string_len, tokens};
 pub(crate) use sketch::DenseSketch;
 pub use sketch::Sketch;
 pub(crate) use strings::{ascii_name, escaped, escaped_len, is_plain_id, plain_len, push_quoted};
 pub use sums::MessageSums;
 pub(crate) use sums::{Counted, Tally};
+pub(crate) use text::from_text;
 pub use thought::{GENESIS_HASH, ThoughtRecord, ThoughtType};
 pub use time::{Day, Validity, epoch_ms};
 pub use timestamp::Timestamp;
@@ -68,8 +68,10 @@ pub(crate) use timestamp::instant_ms;
 pub use turn::{ConversationTurn, TurnKind};
 pub(crate) use words::words;
 
+use std::fmt::Display;
+
 use crate::error::{Error, Result};
-use declare::{Field, FieldWriter, Fields, Maybe};
+use declare::{Field, FieldWriter, Fields};
 
 /// Maximum length in bytes of a name or id, such as `call_id`, `tool_name`, `model_used`.
 pub const NAME_BYTES_MAX: usize = 1024;
@@ -169,95 +171,76 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// A record of any kind.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Record {
+/// Declares the enum of all record types: of each its variant, its kind, and its own time with the
+/// name of that field.
+macro_rules! records {
+    ($($(#[doc = $doc:literal])+ $variant:ident($type:ty) of $kind:ident, $at:ident: |$it:ident| $ms:expr;)+) => {
+        /// A record of any kind.
+        #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
+        pub enum Record {
+            $($(#[doc = $doc])+ $variant($type),)+
+        }
+
+        // Two types of one kind, or with a time of the same name, have arms of their own.
+        #[allow(clippy::match_same_arms)]
+        impl Record {
+            /// The kind of segment file to which the record is written.
+            pub fn kind(&self) -> Kind {
+                match self {
+                    $(Record::$variant(_) => Kind::$kind,)+
+                }
+            }
+
+            /// The record's own time in epoch milliseconds. It determines the directory of the day.
+            pub fn at(&self) -> i64 {
+                match self {
+                    $(Record::$variant($it) => $ms,)+
+                }
+            }
+
+            /// The field that contains that time.
+            fn at_field(&self) -> &'static str {
+                match self {
+                    $(Record::$variant(_) => stringify!($at),)+
+                }
+            }
+        }
+    };
+}
+
+records! {
     /// A conversation turn that is asserted or, if its `created_at` is not valid, retracted.
-    Turn(ConversationTurn),
+    Turn(ConversationTurn) of ConversationTurns, created_at: |turn| turn.created_at.at;
     /// A tool call that is requested or, if its `started_at` is not valid, retracted.
-    CallRequested(ToolCallReq),
+    CallRequested(ToolCallReq) of ToolCalls, started_at: |req| req.started_at.at;
     /// A tool call's outcome.
-    CallDone(ToolCallDone),
+    CallDone(ToolCallDone) of ToolCalls, ended_at: |done| done.ended_at.at;
     /// An edit that is proposed or, if its `created_at` is not valid, retracted.
-    Proposal(CodeEditProposal),
+    Proposal(CodeEditProposal) of CodeEditProposals, created_at: |proposal| proposal.created_at.at;
     /// A step of a proposal.
-    ProposalStep(ProposalStep),
+    ProposalStep(ProposalStep) of CodeEditProposals, at: |step| step.at;
     /// A conversation. If the log already has it, all of its fields are updated.
-    Conversation(Conversation),
+    Conversation(Conversation) of Conversations, created_at: |it| it.created_at.at();
     /// A conversation after a change.
-    ConversationUpdated(Conversation),
+    ConversationUpdated(Conversation) of Conversations, updated_at: |it| it.updated_at.at();
     /// A message of a conversation.
-    Message(Box<ConversationMessage>),
+    Message(Box<ConversationMessage>) of Messages, timestamp: |message| message.timestamp.at();
     /// An event.
-    Event(Event),
+    Event(Event) of Events, created_at: |event| event.created_at;
     /// An inbox task, queued.
-    InboxTask(InboxTask),
+    InboxTask(InboxTask) of Inbox, created_at: |task| task.created_at;
     /// A step of a task.
-    InboxStep(InboxStep),
+    InboxStep(InboxStep) of Inbox, at: |step| step.at;
     /// An entry of a chat's history.
-    History(HistoryEntry),
+    History(HistoryEntry) of History, created_at: |entry| entry.created_at;
     /// A thought.
-    Thought(ThoughtRecord),
+    Thought(ThoughtRecord) of ThoughtRecords, timestamp: |thought| thought.timestamp.at();
     /// Sums over the messages of a day.
-    Rollup(Box<Rollup>),
+    Rollup(Box<Rollup>) of Rollups, day: |rollup| rollup.day.bounds_ms().0;
 }
 
 impl Record {
-    /// The kind of segment file to which the record is written.
-    pub fn kind(&self) -> Kind {
-        match self {
-            Record::Turn(_) => Kind::ConversationTurns,
-            Record::CallRequested(_) | Record::CallDone(_) => Kind::ToolCalls,
-            Record::Proposal(_) | Record::ProposalStep(_) => Kind::CodeEditProposals,
-            Record::Conversation(_) | Record::ConversationUpdated(_) => Kind::Conversations,
-            Record::Message(_) => Kind::Messages,
-            Record::Event(_) => Kind::Events,
-            Record::InboxTask(_) | Record::InboxStep(_) => Kind::Inbox,
-            Record::History(_) => Kind::History,
-            Record::Thought(_) => Kind::ThoughtRecords,
-            Record::Rollup(_) => Kind::Rollups,
-        }
-    }
-
-    /// The record's own time in epoch milliseconds. It determines the directory of the day.
-    pub fn at(&self) -> i64 {
-        match self {
-            Record::Turn(turn) => turn.created_at.at,
-            Record::CallRequested(req) => req.started_at.at,
-            Record::CallDone(done) => done.ended_at.at,
-            Record::Proposal(proposal) => proposal.created_at.at,
-            Record::ProposalStep(step) => step.at,
-            Record::Conversation(conversation) => conversation.created_at.at(),
-            Record::ConversationUpdated(conversation) => conversation.updated_at.at(),
-            Record::Message(message) => message.timestamp.at(),
-            Record::Event(event) => event.created_at,
-            Record::InboxTask(task) => task.created_at,
-            Record::InboxStep(step) => step.at,
-            Record::History(entry) => entry.created_at,
-            Record::Thought(thought) => thought.timestamp.at(),
-            Record::Rollup(rollup) => rollup.day.bounds_ms().0,
-        }
-    }
-
-    /// The field that contains that time.
-    fn at_field(&self) -> &'static str {
-        match self {
-            Record::Turn(_)
-            | Record::Proposal(_)
-            | Record::Conversation(_)
-            | Record::Event(_)
-            | Record::InboxTask(_)
-            | Record::History(_) => "created_at",
-            Record::CallRequested(_) => "started_at",
-            Record::CallDone(_) => "ended_at",
-            Record::ProposalStep(_) | Record::InboxStep(_) => "at",
-            Record::ConversationUpdated(_) => "updated_at",
-            Record::Message(_) | Record::Thought(_) => "timestamp",
-            Record::Rollup(_) => "day",
-        }
-    }
-
     /// The record's key in readable form.
     pub fn key(&self) -> String {
         match self {
@@ -327,21 +310,15 @@ impl Record {
 /// Evaluates an expression for the record inside a [`Record`], whatever its type.
 macro_rules! each_type {
     ($record:expr, $it:ident => $of:expr) => {
+        $crate::record::each_type! {
+            $record, $it => $of;
+            Turn CallRequested CallDone Proposal ProposalStep Conversation ConversationUpdated
+            Message Event InboxTask InboxStep History Thought Rollup
+        }
+    };
+    ($record:expr, $it:ident => $of:expr; $($variant:ident)+) => {
         match $record {
-            $crate::record::Record::Turn($it) => $of,
-            $crate::record::Record::CallRequested($it) => $of,
-            $crate::record::Record::CallDone($it) => $of,
-            $crate::record::Record::Proposal($it) => $of,
-            $crate::record::Record::ProposalStep($it) => $of,
-            $crate::record::Record::Conversation($it) => $of,
-            $crate::record::Record::ConversationUpdated($it) => $of,
-            $crate::record::Record::Message($it) => $of,
-            $crate::record::Record::Event($it) => $of,
-            $crate::record::Record::InboxTask($it) => $of,
-            $crate::record::Record::InboxStep($it) => $of,
-            $crate::record::Record::History($it) => $of,
-            $crate::record::Record::Thought($it) => $of,
-            $crate::record::Record::Rollup($it) => $of,
+            $($crate::record::Record::$variant($it) => $of,)+
         }
     };
 }
@@ -350,47 +327,26 @@ pub(crate) use each_type;
 /// Evaluates an expression for the record type that starts the lines of a kind.
 macro_rules! of_kind {
     ($kind:expr, $of_type:ident => $of:expr) => {
+        $crate::record::of_kind! {
+            $kind, $of_type => $of;
+            ConversationTurns: ConversationTurn,
+            ToolCalls: ToolCallReq,
+            CodeEditProposals: CodeEditProposal,
+            Conversations: Conversation,
+            Messages: ConversationMessage,
+            Events: Event,
+            Inbox: InboxTask,
+            History: HistoryEntry,
+            ThoughtRecords: ThoughtRecord,
+            Rollups: Rollup,
+        }
+    };
+    ($kind:expr, $of_type:ident => $of:expr; $($variant:ident: $type:ident,)+) => {
         match $kind {
-            $crate::record::Kind::ConversationTurns => {
-                type $of_type = $crate::record::ConversationTurn;
+            $($crate::record::Kind::$variant => {
+                type $of_type = $crate::record::$type;
                 $of
-            }
-            $crate::record::Kind::ToolCalls => {
-                type $of_type = $crate::record::ToolCallReq;
-                $of
-            }
-            $crate::record::Kind::CodeEditProposals => {
-                type $of_type = $crate::record::CodeEditProposal;
-                $of
-            }
-            $crate::record::Kind::Conversations => {
-                type $of_type = $crate::record::Conversation;
-                $of
-            }
-            $crate::record::Kind::Messages => {
-                type $of_type = $crate::record::ConversationMessage;
-                $of
-            }
-            $crate::record::Kind::Events => {
-                type $of_type = $crate::record::Event;
-                $of
-            }
-            $crate::record::Kind::Inbox => {
-                type $of_type = $crate::record::InboxTask;
-                $of
-            }
-            $crate::record::Kind::History => {
-                type $of_type = $crate::record::HistoryEntry;
-                $of
-            }
-            $crate::record::Kind::ThoughtRecords => {
-                type $of_type = $crate::record::ThoughtRecord;
-                $of
-            }
-            $crate::record::Kind::Rollups => {
-                type $of_type = $crate::record::Rollup;
-                $of
-            }
+            })+
         }
     };
 }
@@ -402,9 +358,9 @@ struct Limits;
 /// Methods that check a value of their class.
 macro_rules! limits {
     ($($method:ident: $type:ty = $check:expr;)+) => {
-        $(fn $method(&mut self, field: &'static Field, value: &impl Maybe<$type>) -> Result<()> {
+        $(fn $method(&mut self, field: &'static Field, value: Option<&$type>) -> Result<()> {
             let check: fn(&str, &$type) -> Result<()> = $check;
-            value.given().map_or(Ok(()), |value| check(field.name, value))
+            value.map_or(Ok(()), |value| check(field.name, value))
         })+
     };
 }
@@ -417,14 +373,16 @@ impl FieldWriter for Limits {
         user: String = |name, value| check_name(name, value, true);
         title: String = |name, value| check_name(name, value, true);
         names: Vec<String> = |name, values| values.iter().try_for_each(|value| check_name(name, value, true));
-        count: i64 = |name, value| check_count(name, *value);
-        elapsed: i64 = |name, value| match *value {
-            ToolCallDone::LATENCY_UNKNOWN => Ok(()),
-            value => check_count(name, value),
+        count: i64 = |name, value| check_number(name, value, *value >= 0, "up");
+        elapsed: i64 = |name, value| {
+            let is_right = *value >= 0 || *value == ToolCallDone::LATENCY_UNKNOWN;
+            check_number(name, value, is_right, "up")
         };
-        sequence: i64 = |name, value| check_count(name, *value);
-        fraction: f64 = |name, value| check_fraction(name, *value);
-        amount: f64 = |name, value| check_amount(name, *value);
+        sequence: i64 = |name, value| check_number(name, value, *value >= 0, "up");
+        fraction: f64 = |name, value| check_number(name, value, (0.0..=1.0).contains(value), "to 1");
+        amount: f64 = |name, value| {
+            check_number(name, value, value.is_finite() && *value >= 0.0, "up")
+        };
         id: i64 = |_, value| check_id(*value);
     }
 }
@@ -478,7 +436,7 @@ macro_rules! records {
     };
 }
 
-records! {
+conversions! {
     ConversationTurn => Turn,
     ToolCallReq => CallRequested,
     ToolCallDone => CallDone,
@@ -523,12 +481,12 @@ pub(crate) fn check_name(field: &str, value: &str, empty_allowed: bool) -> Resul
     Ok(())
 }
 
-/// Checks a count or a number of milliseconds.
-fn check_count(field: &str, value: i64) -> Result<()> {
-    if value >= 0 {
+/// The error of a number that is not in its range, which begins at 0.
+fn check_number(field: &str, value: &impl Display, is_right: bool, range: &str) -> Result<()> {
+    if is_right {
         return Ok(());
     }
-    let message = format!("{field} is {value}: give a number from 0 up");
+    let message = format!("{field} is {value}: give a number from 0 {range}");
     Err(Error::invalid(message).with_field(field))
 }
 
@@ -538,22 +496,6 @@ pub(crate) fn exact(number: f64) -> Option<i64> {
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     let is_whole = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
     is_whole.then_some(number as i64)
-}
-
-fn check_amount(field: &str, value: f64) -> Result<()> {
-    if value.is_finite() && value >= 0.0 {
-        return Ok(());
-    }
-    let message = format!("{field} is {value}: give a number from 0 up");
-    Err(Error::invalid(message).with_field(field))
-}
-
-fn check_fraction(field: &str, value: f64) -> Result<()> {
-    if (0.0..=1.0).contains(&value) {
-        return Ok(());
-    }
-    let message = format!("{field} is {value}: give a number from 0 to 1");
-    Err(Error::invalid(message).with_field(field))
 }
 
 /// The maximum id, sequence or `update_id` of a record: 2^52, or the number that the log would

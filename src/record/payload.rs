@@ -1,13 +1,11 @@
 //! Payloads: decides which texts are stored as nested JSON, and which JSON is rejected.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::grammar::container;
+use super::scanner::{Scanner, tokens};
 use crate::error::{Error, Result};
 
 /// Maximum nesting depth of a line's JSON, including its own object.
@@ -43,11 +41,24 @@ pub(crate) fn form(field: &str, text: &str) -> Result<Form> {
             Form::Text
         });
     }
-    match container(bytes) {
-        Some(found) if found.len == bytes.len() && found.has_line_break => Ok(Form::Text),
-        Some(found) if found.len == bytes.len() => Ok(Form::Nested),
-        _ => form_as_parsed(field, text),
+    let mut scanner = Scanner::new(bytes);
+    if scanner.value().is_none() || scanner.at < bytes.len() {
+        check_depth(field, bytes)?;
+        return Ok(Form::Text);
     }
+    if scanner.has_lone_surrogate {
+        let reason = serde_json::from_str::<Value>(text).err();
+        let reason = reason.map_or_else(String::new, |e| e.to_string());
+        return Err(Error::invalid(format!(
+            "{field} holds a lone surrogate, which is no text: {reason}"
+        ))
+        .with_field(field));
+    }
+    Ok(if scanner.has_line_break {
+        Form::Text
+    } else {
+        Form::Nested
+    })
 }
 
 /// Whether a text is a JSON number, `true` or `false`.
@@ -85,42 +96,30 @@ pub(crate) fn from_string(text: String) -> String {
     }
 }
 
-/// The form of a text in brackets, as determined by the parser.
-fn form_as_parsed(field: &str, text: &str) -> Result<Form> {
-    let bytes = text.as_bytes();
-    // Cheap test: with too few brackets it cannot be nested too deep.
-    let may_be_deep = memchr::memchr2_iter(b'{', b'[', bytes)
-        .nth(JSON_DEPTH_MAX - 1)
-        .is_some();
-    // The line's own object adds one level. The parser cannot decide whether deeper text is JSON,
-    // because it stops at its own depth limit.
-    let nesting = if may_be_deep {
-        nesting(bytes)
-    } else {
-        Nesting::default()
-    };
-    if nesting.deepest >= JSON_DEPTH_MAX {
-        return if nesting.balanced {
-            Err(Error::invalid(format!(
-                "{field} is nested {} levels deep: at most {} are allowed",
-                nesting.deepest,
-                JSON_DEPTH_MAX - 1
-            ))
-            .with_field(field))
-        } else {
-            Ok(Form::Text)
-        };
+/// Rejects a text whose brackets outside strings are all closed but nested too deep, with the line's
+/// own object as one more level. Whether it is JSON cannot be decided, because parsers stop at their
+/// own depth limit.
+fn check_depth(field: &str, text: &[u8]) -> Result<()> {
+    let (mut open, mut deepest, mut balanced) = (Vec::new(), 0, true);
+    for token in tokens(text) {
+        match text[token.start] {
+            b'{' => open.push(b'}'),
+            b'[' => open.push(b']'),
+            bracket @ (b'}' | b']') => balanced &= open.pop() == Some(bracket),
+            // A string without an end.
+            b'"' if token.len() == 1 => balanced = false,
+            _ => {}
+        }
+        deepest = deepest.max(open.len());
     }
-    match serde_json::from_slice::<Checked>(bytes) {
-        Ok(Checked) if memchr::memchr2(b'\n', b'\r', bytes).is_some() => Ok(Form::Text),
-        Ok(Checked) => Ok(Form::Nested),
-        // Only if nothing else is wrong with it. Text that is not JSON is stored as a string.
-        Err(e) if is_json_but_for_surrogates(bytes) => Err(Error::invalid(format!(
-            "{field} holds a lone surrogate, which is no text: {e}"
-        ))
-        .with_field(field)),
-        Err(_) => Ok(Form::Text),
+    if deepest < JSON_DEPTH_MAX || !balanced || !open.is_empty() {
+        return Ok(());
     }
+    Err(Error::invalid(format!(
+        "{field} is nested {deepest} levels deep: at most {} are allowed",
+        JSON_DEPTH_MAX - 1
+    ))
+    .with_field(field))
 }
 
 /// A payload, such as `arguments_json`, as JSON in the form that the files use: unchanged if it is
@@ -148,19 +147,6 @@ pub(crate) fn from_json(raw: &RawValue) -> serde_json::Result<String> {
     } else {
         Ok(raw.get().to_owned())
     }
-}
-
-/// For serde: an optional payload for output only.
-#[allow(clippy::ref_option)] // The signature is serde's.
-pub(super) fn shown<S: serde::Serializer>(
-    text: &Option<Cow<'_, str>>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    use serde::Serialize;
-    let shown = |text| RawValue::from_string(payload_json(text).into_owned());
-    let json = text.as_deref().map(shown);
-    let json = json.transpose().map_err(serde::ser::Error::custom)?;
-    json.serialize(serializer)
 }
 
 /// For serde: a required payload.
@@ -195,11 +181,11 @@ pub(crate) mod optional {
     // The signature is serde's.
     #[allow(clippy::ref_option)]
     pub(crate) fn serialize<S: Serializer>(
-        text: &Option<String>,
+        text: &Option<impl AsRef<str>>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         match text {
-            Some(text) => super::required::serialize(text, serializer),
+            Some(text) => super::required::serialize(text.as_ref(), serializer),
             None => serializer.serialize_none(),
         }
     }
@@ -210,123 +196,6 @@ pub(crate) mod optional {
         let raw = Option::<Box<RawValue>>::deserialize(from)?;
         let text = raw.map(|raw| super::from_json(&raw)).transpose();
         text.map_err(serde::de::Error::custom)
-    }
-}
-
-#[derive(Default)]
-struct Nesting {
-    deepest: usize,
-    /// All brackets are closed in the right order.
-    balanced: bool,
-}
-
-/// Analyzes the nesting of brackets outside strings.
-fn nesting(json: &[u8]) -> Nesting {
-    let (mut open, mut in_string, mut escaped) = (Vec::new(), false, false);
-    let mut found = Nesting {
-        deepest: 0,
-        balanced: true,
-    };
-    for byte in json {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => {
-                open.push(*byte);
-                found.deepest = found.deepest.max(open.len());
-            }
-            b'}' if !in_string => found.balanced &= open.pop() == Some(b'{'),
-            b']' if !in_string => found.balanced &= open.pop() == Some(b'['),
-            _ => {}
-        }
-    }
-    found.balanced &= open.is_empty() && !in_string;
-    found
-}
-
-/// Whether a `\uD800`–`\uDFFF` escape in the text is not part of a pair.
-pub(crate) fn has_lone_surrogate(json: &[u8]) -> bool {
-    lone_surrogates(json).next().is_some()
-}
-
-fn is_json_but_for_surrogates(json: &[u8]) -> bool {
-    let mut mended = json.to_vec();
-    let mut any = false;
-    for at in lone_surrogates(json) {
-        mended[at..at + LONE.len()].copy_from_slice(LONE);
-        any = true;
-    }
-    any && serde_json::from_slice::<Checked>(&mended).is_ok()
-}
-
-/// Replacement for a lone surrogate, of the same length.
-const LONE: &[u8] = b"\\u0020";
-
-/// Positions of surrogate escapes that are not part of a pair.
-fn lone_surrogates(json: &[u8]) -> impl Iterator<Item = usize> {
-    let unit = |at: usize| -> Option<u16> {
-        let hex = json.get(at..at + LONE.len())?.strip_prefix(b"\\u")?;
-        u16::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()
-    };
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        loop {
-            at += memchr::memchr(b'\\', json.get(at..)?)?;
-            let found = at;
-            match unit(at) {
-                Some(0xD800..=0xDBFF) if matches!(unit(at + 6), Some(0xDC00..=0xDFFF)) => at += 12,
-                Some(0xD800..=0xDFFF) => {
-                    at += 6;
-                    return Some(found);
-                }
-                Some(_) => at += 6,
-                None => at = (at + 2).min(json.len()),
-            }
-        }
-    })
-}
-
-/// Any JSON value. Strings are decoded, so that invalid ones are detected, and discarded.
-struct Checked;
-
-impl<'de> Deserialize<'de> for Checked {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Checked)
-    }
-}
-
-impl<'de> Visitor<'de> for Checked {
-    type Value = Checked;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-    fn visit_unit<E>(self) -> Result<Checked, E> {
-        Ok(Checked)
-    }
-    fn visit_bool<E>(self, _: bool) -> Result<Checked, E> {
-        Ok(Checked)
-    }
-    fn visit_i64<E>(self, _: i64) -> Result<Checked, E> {
-        Ok(Checked)
-    }
-    fn visit_u64<E>(self, _: u64) -> Result<Checked, E> {
-        Ok(Checked)
-    }
-    fn visit_f64<E>(self, _: f64) -> Result<Checked, E> {
-        Ok(Checked)
-    }
-    fn visit_str<E>(self, _: &str) -> Result<Checked, E> {
-        Ok(Checked)
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Checked, A::Error> {
-        while seq.next_element::<Checked>()?.is_some() {}
-        Ok(Checked)
-    }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Checked, A::Error> {
-        while map.next_entry::<Checked, Checked>()?.is_some() {}
-        Ok(Checked)
     }
 }
 
@@ -398,13 +267,25 @@ mod tests {
                     text.replace_range(at..at + char.len_utf8(), &edit);
                 }
             }
-            if let Some(found) = container(text.as_bytes()) && found.len == text.len() {
-                let form = if found.has_line_break { Form::Text } else { Form::Nested };
-                prop_assert_eq!(form_as_parsed("x", &text).ok(), Some(form), "{}", text);
-            }
-            if let Some(found) = container(text.as_bytes()) {
-                let json = &text[..found.len];
+            let mut scanner = Scanner::new(text.as_bytes());
+            let is_json = scanner.value().is_some();
+            let json = text.get(..scanner.at).unwrap_or_default();
+            if is_json && !scanner.has_lone_surrogate {
                 prop_assert!(serde_json::from_str::<Value>(json).is_ok(), "{}", json);
+            }
+            let is_whole = is_json && json.len() == text.len();
+            let is_text = is_whole && !scanner.has_lone_surrogate;
+            prop_assert_eq!(serde_json::from_str::<Value>(&text).is_ok(), is_text, "{}", text);
+            // The raw JSON of a value may have lone surrogates, and any exponent.
+            let is_any = serde_json::from_str::<&RawValue>(&text).is_ok();
+            prop_assert!(is_any || !is_whole, "{}", text);
+            let is_one_line = !text.contains(['\n', '\r']);
+            if let Ok(Form::Nested) = form("x", &text) {
+                prop_assert!(is_text && is_one_line, "{}", text);
+            } else if let Ok(Form::Text) = form("x", &text) {
+                prop_assert!(!is_text || !is_one_line, "{}", text);
+            } else {
+                prop_assert!(is_whole && scanner.has_lone_surrogate, "{}", text);
             }
         }
     }
@@ -418,11 +299,12 @@ mod tests {
             r#"{"path": "src/a.rs", "n": [1, -2.5e3, null, true, false], "s": "\u00e9\ud83d\ude00\n"}"#,
             "{\n  \"a\": {}\n}",
         ] {
-            let found = container(text.as_bytes());
-            assert_eq!(found.map(|found| found.len), Some(text.len()), "{text}");
+            let mut scanner = Scanner::new(text.as_bytes());
+            assert_eq!(scanner.value(), Some(()), "{text}");
+            assert_eq!(scanner.at, text.len(), "{text}");
         }
         let deep = "[".repeat(63) + &"]".repeat(63);
-        assert!(container(deep.as_bytes()).is_some());
+        assert!(Scanner::new(deep.as_bytes()).value().is_some());
     }
 
     #[test]

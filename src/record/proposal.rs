@@ -54,7 +54,7 @@ record! {
         /// The edits, stored byte for byte.
         [payload] diffs_json: String,
         /// The status.
-        [word, default, derived] status: ProposalStatus,
+        [word, derived] status: ProposalStatus,
         /// Time of the decision, in epoch milliseconds.
         [millis, later] decided_at: Option<i64>,
         /// Time it was applied, in epoch milliseconds.

@@ -29,7 +29,7 @@ record! {
         /// Number of this part of the group and day, from 0. There are several if one line cannot
         /// hold the ids of all messages, or if several logs were merged. The group's totals are the
         /// sum of all parts.
-        [sum_if_any] part: u64,
+        [sum_if_any, omitted] part: u64,
         /// Sequence number up to which the group's messages of the day were counted when this was
         /// written. If `message_hashes` is empty, this rollup counts exactly these.
         [sum] through_seq: u64,
@@ -42,11 +42,11 @@ record! {
         /// Sum of `tokens_out`.
         [sum] tokens_out: u64,
         /// Sum of `tokens_cache_write`.
-        [sum_if_any] tokens_cache_write: u64,
+        [sum_if_any, omitted] tokens_cache_write: u64,
         /// Sum of `tokens_cache_read`.
-        [sum_if_any] tokens_cache_read: u64,
+        [sum_if_any, omitted] tokens_cache_read: u64,
         /// Sum of `tokens_reasoning`.
-        [sum_if_any] tokens_reasoning: u64,
+        [sum_if_any, omitted] tokens_reasoning: u64,
         /// Sum of `latency_ms`.
         [sum] latency_ms_sum: u64,
         /// Number of messages with a latency.
@@ -71,18 +71,13 @@ record! {
         [sum] active_conversations: u64,
         /// The part of these sums from messages in roles other than `assistant`. The rest is from
         /// the `requests`.
-        [sums] others: MessageSums,
+        [sums, omitted] others: MessageSums,
         /// Hashes of the ids of the counted messages. These are never counted again, whether they
         /// are in the log or not. [`Store::rollups`](crate::Store::rollups) leaves this empty.
-        [hashes] message_hashes: IdHashes,
+        [hashes, omitted] message_hashes: IdHashes,
         /// The same for the ids of their conversations.
-        [hashes] conversation_hashes: IdHashes,
+        [hashes, omitted] conversation_hashes: IdHashes,
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // As serde asks.
-pub(super) fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// The four dimensions by which the messages of a day are grouped.
@@ -188,30 +183,7 @@ impl Rollup {
         let Tally { all, others, .. } = self.tally();
         all.check("")?;
         others.check("others.")?;
-        let sums = [
-            ("tokens_in", all.tokens_in, others.tokens_in),
-            ("tokens_out", all.tokens_out, others.tokens_out),
-            (
-                "tokens_cache_write",
-                all.tokens_cache_write,
-                others.tokens_cache_write,
-            ),
-            (
-                "tokens_cache_read",
-                all.tokens_cache_read,
-                others.tokens_cache_read,
-            ),
-            (
-                "tokens_reasoning",
-                all.tokens_reasoning,
-                others.tokens_reasoning,
-            ),
-            ("latency_ms_sum", all.latency_ms_sum, others.latency_ms_sum),
-            ("latency_count", all.latency_count, others.latency_count),
-            ("compressed", all.compressed, others.compressed),
-            ("errors", all.errors, others.errors),
-        ];
-        for (field, all, others) in sums {
+        for ((field, all), (_, others)) in all.counts().into_iter().zip(others.counts()) {
             if others > all {
                 return Err(Error::invalid(format!(
                     "others.{field} is {others}, and {field} is {all}: the others are some of all"

@@ -5,8 +5,6 @@
 // upwards is not negative.
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
-use std::cmp::Ordering;
-
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -46,25 +44,16 @@ impl Sketch {
 
     /// Adds all values of another sketch.
     pub fn merge(&mut self, other: &Sketch) {
-        let mut merged = Vec::with_capacity(self.counts.len() + other.counts.len());
-        let (mut ours, mut theirs) = (
-            self.counts.iter().peekable(),
-            other.counts.iter().peekable(),
-        );
-        while let (Some((our, count)), Some((their, more))) = (ours.peek(), theirs.peek()) {
-            merged.push((
-                *our.min(their),
-                match our.cmp(their) {
-                    Ordering::Less => *count,
-                    Ordering::Equal => count.saturating_add(*more),
-                    Ordering::Greater => *more,
-                },
-            ));
-            ours.next_if(|_| our <= their);
-            theirs.next_if(|_| their <= our);
-        }
-        merged.extend(ours.chain(theirs));
-        self.counts = merged;
+        self.counts.extend_from_slice(&other.counts);
+        // Both are sorted, and the stable sort merges two sorted runs in one pass.
+        self.counts.sort_by_key(|(bucket, _)| *bucket);
+        self.counts.dedup_by(|(bucket, more), (kept, count)| {
+            let is_same = bucket == kept;
+            if is_same {
+                *count = count.saturating_add(*more);
+            }
+            is_same
+        });
     }
 
     /// This sketch without the values of another one, which must be part of it.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::rollup::{Group, is_zero};
+use super::declare::is_default;
+use super::rollup::Group;
 use super::sketch::Sketch;
 use super::{ConversationMessage, Role, check_name};
 use crate::error::{Error, Result};
@@ -21,13 +22,13 @@ pub struct MessageSums {
     /// The sum of their `tokens_out`.
     pub tokens_out: u64,
     /// The sum of their `tokens_cache_write`.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub tokens_cache_write: u64,
     /// The sum of their `tokens_cache_read`.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub tokens_cache_read: u64,
     /// The sum of their `tokens_reasoning`.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub tokens_reasoning: u64,
     /// The sum of their `latency_ms`.
     pub latency_ms_sum: u64,
@@ -49,9 +50,34 @@ pub struct MessageSums {
 }
 
 impl MessageSums {
-    /// Whether all sums are zero.
-    pub(crate) fn are_zero(&self) -> bool {
-        *self == MessageSums::default()
+    /// The integers that are added up, by their names.
+    pub(super) fn counts(&self) -> [(&'static str, u64); 9] {
+        [
+            ("tokens_in", self.tokens_in),
+            ("tokens_out", self.tokens_out),
+            ("tokens_cache_write", self.tokens_cache_write),
+            ("tokens_cache_read", self.tokens_cache_read),
+            ("tokens_reasoning", self.tokens_reasoning),
+            ("latency_ms_sum", self.latency_ms_sum),
+            ("latency_count", self.latency_count),
+            ("compressed", self.compressed),
+            ("errors", self.errors),
+        ]
+    }
+
+    /// As [`counts`](Self::counts), in the same order, to change them.
+    fn counts_mut(&mut self) -> [&mut u64; 9] {
+        [
+            &mut self.tokens_in,
+            &mut self.tokens_out,
+            &mut self.tokens_cache_write,
+            &mut self.tokens_cache_read,
+            &mut self.tokens_reasoning,
+            &mut self.latency_ms_sum,
+            &mut self.latency_count,
+            &mut self.compressed,
+            &mut self.errors,
+        ]
     }
 
     fn count(&mut self, message: &Counted) {
@@ -88,19 +114,13 @@ impl MessageSums {
     }
 
     fn merge(&mut self, other: &MessageSums) {
-        add(&mut self.tokens_in, other.tokens_in);
-        add(&mut self.tokens_out, other.tokens_out);
-        add(&mut self.tokens_cache_write, other.tokens_cache_write);
-        add(&mut self.tokens_cache_read, other.tokens_cache_read);
-        add(&mut self.tokens_reasoning, other.tokens_reasoning);
-        add(&mut self.latency_ms_sum, other.latency_ms_sum);
-        add(&mut self.latency_count, other.latency_count);
+        for (sum, (_, more)) in self.counts_mut().into_iter().zip(other.counts()) {
+            add(sum, more);
+        }
         self.latency_sketch.merge(&other.latency_sketch);
         self.context_utilization_sum += other.context_utilization_sum;
         let count = &mut self.context_utilization_count;
         add(count, other.context_utilization_count);
-        add(&mut self.compressed, other.compressed);
-        add(&mut self.errors, other.errors);
         for (error_type, count) in &other.errors_by_type {
             self.add_errors(error_type, *count);
         }
@@ -108,35 +128,22 @@ impl MessageSums {
 
     /// The difference from `those`, which must be a part of these sums.
     fn without(&self, those: &MessageSums) -> MessageSums {
-        let mut errors_by_type = self.errors_by_type.clone();
+        let mut left = self.clone();
+        for (sum, (_, less)) in left.counts_mut().into_iter().zip(those.counts()) {
+            *sum = sum.saturating_sub(less);
+        }
+        left.latency_sketch = self.latency_sketch.without(&those.latency_sketch);
+        let context = self.context_utilization_sum - those.context_utilization_sum;
+        left.context_utilization_sum = context.max(0.0);
+        let count = &mut left.context_utilization_count;
+        *count = count.saturating_sub(those.context_utilization_count);
         for (error_type, less) in &those.errors_by_type {
-            if let Some(count) = errors_by_type.get_mut(error_type) {
+            if let Some(count) = left.errors_by_type.get_mut(error_type) {
                 *count = count.saturating_sub(*less);
             }
         }
-        errors_by_type.retain(|_, count| *count > 0);
-        let context = self.context_utilization_sum - those.context_utilization_sum;
-        let context_count = self.context_utilization_count;
-        MessageSums {
-            tokens_in: self.tokens_in.saturating_sub(those.tokens_in),
-            tokens_out: self.tokens_out.saturating_sub(those.tokens_out),
-            tokens_cache_write: self
-                .tokens_cache_write
-                .saturating_sub(those.tokens_cache_write),
-            tokens_cache_read: self
-                .tokens_cache_read
-                .saturating_sub(those.tokens_cache_read),
-            tokens_reasoning: self.tokens_reasoning.saturating_sub(those.tokens_reasoning),
-            latency_ms_sum: self.latency_ms_sum.saturating_sub(those.latency_ms_sum),
-            latency_count: self.latency_count.saturating_sub(those.latency_count),
-            latency_sketch: self.latency_sketch.without(&those.latency_sketch),
-            context_utilization_sum: context.max(0.0),
-            context_utilization_count: context_count
-                .saturating_sub(those.context_utilization_count),
-            compressed: self.compressed.saturating_sub(those.compressed),
-            errors: self.errors.saturating_sub(those.errors),
-            errors_by_type,
-        }
+        left.errors_by_type.retain(|_, count| *count > 0);
+        left
     }
 
     /// Checks the sums of a record, whose field names begin with `prefix`.
@@ -339,6 +346,6 @@ mod tests {
             ..found
         };
         assert_eq!(found, answers.all);
-        assert!(answers.others.are_zero() && !both.others.are_zero());
+        assert!(is_default(&answers.others) && !is_default(&both.others));
     }
 }

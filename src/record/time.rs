@@ -6,6 +6,7 @@ use std::str::FromStr;
 use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::text::{from_text, text_schema};
 use crate::error::{Error, Result};
 
 const DAY_MS: i64 = 86_400_000;
@@ -178,18 +179,7 @@ impl Day {
     }
 }
 
-#[cfg(feature = "wire")]
-impl utoipa::PartialSchema for Day {
-    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-        utoipa::openapi::ObjectBuilder::new()
-            .schema_type(utoipa::openapi::schema::Type::String)
-            .description(Some("A UTC day from 1970 to 9999, as 2025-12-27"))
-            .into()
-    }
-}
-
-#[cfg(feature = "wire")]
-impl utoipa::ToSchema for Day {}
+text_schema!(Day: "A UTC day from 1970 to 9999, as 2025-12-27");
 
 impl Serialize for Day {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -199,30 +189,13 @@ impl Serialize for Day {
 
 impl<'de> Deserialize<'de> for Day {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl serde::de::Visitor<'_> for Text {
-            type Value = Day;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a day, such as \"2026-04-17\"")
-            }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Day, E> {
-                text.parse().map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_str(Text)
+        from_text(deserializer, "a day, such as \"2026-04-17\"", str::parse)
     }
 }
 
 impl fmt::Display for Day {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let date = self.date();
-        write!(
-            f,
-            "{:04}-{:02}-{:02}",
-            date.year(),
-            date.month(),
-            date.day()
-        )
+        fmt::Display::fmt(&self.date().date_naive(), f)
     }
 }
 
@@ -237,18 +210,15 @@ impl FromStr for Day {
 
     fn from_str(text: &str) -> Result<Day> {
         let bad = || Error::invalid(format!("{text:?} is no day: write it as YYYY-MM-DD"));
-        let digits = |range: std::ops::Range<usize>| -> Option<u32> {
-            let part = text.get(range)?;
-            part.bytes()
-                .all(|b| b.is_ascii_digit())
-                .then(|| part.parse().ok())?
-        };
-        let parts =
-            (text.len() == 10 && text.get(4..5) == Some("-") && text.get(7..8) == Some("-"))
-                .then(|| Some((digits(0..4)?, digits(5..7)?, digits(8..10)?)))
-                .flatten();
-        let (year, month, day) = parts.ok_or_else(bad)?;
-        let date = NaiveDate::from_ymd_opt(year.cast_signed(), month, day).ok_or_else(bad)?;
+        // The parser also accepts other numbers of digits.
+        let is_day = text.bytes().enumerate().all(|(place, byte)| match place {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
+        if text.len() != 10 || !is_day {
+            return Err(bad());
+        }
+        let date: NaiveDate = text.parse().map_err(|_| bad())?;
         let start = date
             .and_time(chrono::NaiveTime::MIN)
             .and_utc()

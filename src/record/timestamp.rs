@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::SystemTime;
 
-use chrono::{DateTime, Datelike, NaiveDate, SecondsFormat, Timelike, Utc};
+use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::text::{from_text, text_schema};
 use crate::error::{Error, Result};
 
 /// Maximum length of the text of a timestamp. A text with nanoseconds and an offset needs half of
@@ -32,20 +33,7 @@ pub struct Timestamp {
     at: i64,
 }
 
-#[cfg(feature = "wire")]
-impl utoipa::PartialSchema for Timestamp {
-    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-        utoipa::openapi::ObjectBuilder::new()
-            .schema_type(utoipa::openapi::schema::Type::String)
-            .description(Some(
-                "RFC 3339, from 1970 to 9999. Without an offset it is taken as UTC",
-            ))
-            .into()
-    }
-}
-
-#[cfg(feature = "wire")]
-impl utoipa::ToSchema for Timestamp {}
+text_schema!(Timestamp: "RFC 3339, from 1970 to 9999. Without an offset it is taken as UTC");
 
 impl Timestamp {
     /// The current time of the system clock, in UTC with milliseconds.
@@ -65,7 +53,7 @@ impl Timestamp {
 
     fn of(time: &DateTime<Utc>) -> Timestamp {
         Timestamp {
-            text: written(time),
+            text: time.to_rfc3339_opts(SecondsFormat::Millis, true),
             at: time.timestamp_millis(),
         }
     }
@@ -79,35 +67,6 @@ impl Timestamp {
     pub fn at(&self) -> i64 {
         self.at
     }
-}
-
-/// RFC 3339 in UTC with milliseconds.
-fn written(time: &DateTime<Utc>) -> String {
-    let Some(year) = u32::try_from(time.year())
-        .ok()
-        .filter(|year| *year < 10_000)
-    else {
-        return time.to_rfc3339_opts(SecondsFormat::Millis, true);
-    };
-    let mut text = String::with_capacity(24);
-    for (number, unit, mark) in [
-        (year, 1000, '-'),
-        (time.month(), 10, '-'),
-        (time.day(), 10, 'T'),
-        (time.hour(), 10, ':'),
-        (time.minute(), 10, ':'),
-        (time.second(), 10, '.'),
-        (time.timestamp_subsec_millis(), 100, 'Z'),
-    ] {
-        for unit in [1000, 100, 10, 1]
-            .into_iter()
-            .filter(|digit| *digit <= unit)
-        {
-            text.push(char::from(b'0' + (number / unit % 10) as u8));
-        }
-        text.push(mark);
-    }
-    text
 }
 
 impl FromStr for Timestamp {
@@ -210,21 +169,12 @@ impl Serialize for Timestamp {
 
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl serde::de::Visitor<'_> for Text {
-            type Value = Timestamp;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a time as in RFC 3339, such as \"2026-04-17T00:00:00Z\"")
-            }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Timestamp, E> {
-                let given = text.parse();
-                // Programs that use UTC often omit the offset.
-                let in_utc = |_: &Error| format!("{text}Z").parse();
-                given.or_else(|e| in_utc(&e).map_err(|_| E::custom(e)))
-            }
-        }
-        deserializer.deserialize_str(Text)
+        let expected = "a time as in RFC 3339, such as \"2026-04-17T00:00:00Z\"";
+        from_text(deserializer, expected, |text| {
+            // Programs that use UTC often omit the offset.
+            let in_utc = |e| format!("{text}Z").parse().map_err(|_| e);
+            text.parse().or_else(in_utc)
+        })
     }
 }
 
@@ -264,5 +214,36 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Timestamp>().unwrap().as_str(), text);
         }
+    }
+
+    #[test]
+    fn a_time_is_read_as_the_calendar_reads_it() {
+        for year in [1969, 1970, 1972, 1999, 2000, 2024, 2025, 2100, 2400, 9999] {
+            for date in [
+                "01-01", "01-31", "02-28", "02-29", "03-01", "06-15", "12-28", "12-31", "13-01",
+                "00-10",
+            ] {
+                for time in [
+                    "00:00:00.000",
+                    "23:59:59.999",
+                    "12:34:56.789",
+                    "24:00:00.000",
+                    "12:60:00.000",
+                    "23:59:60.000",
+                    "1a:00:00.000",
+                ] {
+                    let text = format!("{year}-{date}T{time}Z");
+                    let known =
+                        DateTime::parse_from_rfc3339(&text).map(|time| time.timestamp_millis());
+                    if let Some(at) = instant_ms(text.as_bytes()) {
+                        assert_eq!(Ok(at), known, "{text}");
+                    }
+                }
+            }
+        }
+        assert_eq!(
+            instant_ms(b"2025-12-09T19:47:42.930Z"),
+            Some(1_765_309_662_930)
+        );
     }
 }

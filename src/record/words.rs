@@ -23,28 +23,21 @@ macro_rules! words {
                     $($name::$variant => $word,)+
                 }
             }
+
+            fn all_words() -> String {
+                let words: Vec<&str> = $name::ALL.iter().map(|word| word.as_str()).collect();
+                words.join(", ")
+            }
         }
 
         // Accepts only the word. The derived implementation would also accept an object.
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<$name, D::Error> {
-                struct Word;
-                impl serde::de::Visitor<'_> for Word {
-                    type Value = $name;
-
-                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                        let known: Vec<&str> = $name::ALL.iter().map(|word| word.as_str()).collect();
-                        write!(f, "one of {}", known.join(", "))
-                    }
-
-                    fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<$name, E> {
-                        match word {
-                            $($($alias => Ok($name::$of),)+)?
-                            _ => word.parse().map_err(E::custom),
-                        }
-                    }
-                }
-                from.deserialize_str(Word)
+                let expected = std::fmt::from_fn(|f| write!(f, "one of {}", $name::all_words()));
+                $crate::record::from_text(from, expected, |word| match word {
+                    $($($alias => Ok($name::$of),)+)?
+                    _ => word.parse(),
+                })
             }
         }
 
@@ -113,8 +106,7 @@ macro_rules! words {
             fn from_str(word: &str) -> $crate::Result<$name> {
                 let found = $name::ALL.iter().copied().find(|known| known.as_str() == word);
                 found.ok_or_else(|| {
-                    let known: Vec<&str> = $name::ALL.iter().map(|known| known.as_str()).collect();
-                    let (what, known) = ($what, known.join(", "));
+                    let (what, known) = ($what, $name::all_words());
                     let word: String = word.chars().take(80).collect();
                     $crate::Error::invalid(format!("unknown {what} {word:?}: give one of {known}"))
                 })

@@ -14,7 +14,7 @@ use super::fields::{Millis, Moment};
 use super::issues::Issue;
 use crate::collections::IfKnown;
 use crate::line::{FieldFault, Form, Given, Op, OpField};
-use crate::record::declare::{Class, Detail, Field, Place};
+use crate::record::declare::{Class, Field, Place};
 use crate::record::{Client, GIVEN_NUMBER_MAX, Kind, NAME_BYTES_MAX, Record, Timestamp};
 
 /// A record as a client submits it.
@@ -122,9 +122,8 @@ impl<F: NewForm> PartialSchema for New<F> {
         let words: Vec<&str> = F::FORM.ops.iter().map(|op| op.as_str()).collect();
         let op = F::FORM.ops.first().copied().unwrap_or(Op::Asserted);
         let of = F::FORM.kind.type_of(op, false);
-        let mut status = of.fields.iter().zip(of.details);
-        let status = status.find(|(field, _)| field.class == Class::Op);
-        let said = status.map_or(String::new(), |(_, detail)| description(detail));
+        let mut status = of.iter().filter(|field| field.class == Class::Op);
+        let said = status.next().map_or(String::new(), description);
         let mut word = json!({ "type": "string", "enum": words, "description": said });
         match F::FORM.op {
             OpField::None => {}
@@ -177,7 +176,7 @@ pub(crate) fn fields(
     let op = ops.first().copied().unwrap_or(Op::Asserted);
     let of = kind.type_of(op, op != Op::Queued);
     let (mut properties, mut needed) = (Map::new(), Vec::new());
-    for (field, detail) in of.fields.iter().zip(of.details) {
+    for field in of {
         let is_given = field.is_of_lines()
             && field.class != Class::Repeated
             && field.place != Place::OtherOps
@@ -185,13 +184,13 @@ pub(crate) fn fields(
         if !is_given {
             continue;
         }
-        let mut schema = schema(kind, field, detail);
-        if detail.is_required(field) || required.contains(&field.name) {
+        let mut schema = schema(kind, field);
+        if field.is_required() || required.contains(&field.name) {
             needed.push(field.name);
         } else {
             schema = nullable(schema);
         }
-        schema["description"] = description(detail).into();
+        schema["description"] = description(field).into();
         properties.insert(field.name.to_owned(), schema);
     }
     if kind == Kind::Events {
@@ -208,10 +207,10 @@ pub(crate) fn moment() -> Value {
 }
 
 /// The field's description, and its default.
-fn description(detail: &Detail) -> String {
-    let lines: Vec<&str> = detail.doc.iter().map(|line| line.trim()).collect();
+fn description(field: &Field) -> String {
+    let lines: Vec<&str> = field.doc.iter().map(|line| line.trim()).collect();
     let mut text = lines.join(" ");
-    if let Some(default) = detail.default {
+    if let Some(default) = field.default {
         text.push_str(" Default: ");
         text.push_str(default);
         text.push('.');
@@ -274,7 +273,7 @@ fn content() -> Value {
     ] })
 }
 
-fn schema(kind: Kind, field: &Field, detail: &Detail) -> Value {
+fn schema(kind: Kind, field: &Field) -> Value {
     let name = || json!({ "type": "string", "maxLength": NAME_BYTES_MAX });
     let number = |min: Option<i64>, max: Option<i64>| {
         let mut number = json!({ "type": "integer", "format": "int64" });
@@ -330,7 +329,7 @@ fn schema(kind: Kind, field: &Field, detail: &Detail) -> Value {
         Class::Instant | Class::OwnInstant => {
             json!({ "oneOf": [{ "$ref": "#/components/schemas/Timestamp" }] })
         }
-        Class::Word => json!({ "type": "string", "enum": detail.words }),
+        Class::Word => json!({ "type": "string", "enum": field.words }),
         Class::Day => json!({ "type": "string", "format": "date" }),
         Class::Sketch | Class::Counts | Class::Sums => json!({ "type": "object" }),
     }

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use memchr::memchr2;
 use regex::{Regex, RegexBuilder, bytes};
 
 use crate::error::{Error, Result};
+use crate::record::tokens;
 
 /// Maximum length of the search text, in bytes.
 const TEXT_BYTES_MAX: usize = 1024;
@@ -63,10 +63,8 @@ impl Needle {
     /// match.
     pub(super) fn find(&self, line: &[u8]) -> Option<(String, String)> {
         let mut places: Vec<Place<'_>> = Vec::new();
-        let mut rest = line;
-        while let Some((first, after)) = rest.split_first() {
-            rest = after;
-            match first {
+        for token in tokens(line) {
+            match line[token.start] {
                 b'{' | b'[' if places.len() == DEPTH_MAX => return None,
                 b'{' => places.push(Place::Name(None)),
                 b'[' => places.push(Place::Nth(0)),
@@ -78,9 +76,7 @@ impl Needle {
                     Place::Nth(nth) => *nth += 1,
                 },
                 b'"' => {
-                    let len = string_len(after)?;
-                    let quoted = &line[line.len() - after.len() - 1..][..len + 2];
-                    rest = &after[len + 1..];
+                    let quoted = &line[token];
                     let is_of_record = !is_envelope(&places);
                     match places.last_mut()? {
                         Place::Name(name @ None) => *name = Some(quoted),
@@ -117,18 +113,6 @@ enum Place<'a> {
 /// Whether the value at these places is an envelope member, which belongs to the line.
 fn is_envelope(places: &[Place<'_>]) -> bool {
     matches!(places, [Place::Name(Some(name))] if ENVELOPE.contains(name))
-}
-
-/// The length of a string up to its closing quotation mark.
-fn string_len(bytes: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    loop {
-        at += memchr2(b'"', b'\\', bytes.get(at..)?)?;
-        if bytes[at] == b'"' {
-            return Some(at);
-        }
-        at += 2;
-    }
 }
 
 /// Decodes a JSON string of a line; `None` if it is not valid.

@@ -155,10 +155,6 @@ impl<'a> Spoken<'a> {
 impl<'a> Shape<'a> for Whole<'a> {
     const NAMES: &'static [&'static str] = Line::NAMES;
 
-    fn place(name: &str) -> Option<usize> {
-        Line::place(name)
-    }
-
     fn take(&mut self, name: usize, cursor: &mut Cursor<'a>) -> Option<()> {
         if Self::NAMES[name] == "message" {
             self.spoken = cursor.attempt(Cursor::object);
@@ -172,10 +168,6 @@ impl<'a> Shape<'a> for Whole<'a> {
 
 impl<'a> Shape<'a> for Spoken<'a> {
     const NAMES: &'static [&'static str] = Message::NAMES;
-
-    fn place(name: &str) -> Option<usize> {
-        Message::place(name)
-    }
 
     fn take(&mut self, name: usize, cursor: &mut Cursor<'a>) -> Option<()> {
         if Self::NAMES[name] == "content" {

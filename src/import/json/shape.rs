@@ -16,34 +16,14 @@ macro_rules! shapes {
             impl<'a> $crate::import::json::Shape<'a> for $shape<'a> {
                 const NAMES: &'static [&'static str] = &[$($name),+];
 
-                fn place(name: &str) -> Option<usize> {
-                    let mut place = 0;
-                    $(
-                        if name == $name {
-                            return Some(place);
-                        }
-                        place += 1;
-                    )+
-                    let _ = place;
-                    None
-                }
-
                 fn take(
                     &mut self,
                     name: usize,
                     cursor: &mut $crate::import::json::Cursor<'a>,
                 ) -> Option<()> {
-                    let raw = cursor.raw()?;
-                    let mut member = 0;
-                    $(
-                        if member == name {
-                            self.$member = raw;
-                            return Some(());
-                        }
-                        member += 1;
-                    )+
-                    let _ = member;
-                    None
+                    let mut members = [$(&mut self.$member),+];
+                    **members.get_mut(name)? = cursor.raw()?;
+                    Some(())
                 }
             }
         )+

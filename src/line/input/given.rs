@@ -12,8 +12,7 @@ use uuid::Uuid;
 use super::value::{check, check_bounds, clipped, normal, readable};
 use crate::line::Op;
 use crate::line::decode::MembersReader;
-use crate::line::fields::Type;
-use crate::record::declare::{Class, Detail, Field, Place};
+use crate::record::declare::{Class, Field, Place};
 use crate::record::{
     Content, Day, Kind, Record, Role, Source, Timestamp, ToolCallDone, Validity, now,
 };
@@ -164,7 +163,7 @@ impl<'a> Given<'a> {
             return Err(vec![FieldFault::new("update_id", reason)]);
         }
         let of = kind.type_of(op, !is_task);
-        let has_at = self.is_line || of.fields.iter().any(|field| field.class == Class::At);
+        let has_at = self.is_line || of.iter().any(|field| field.class == Class::At);
         // If the record has no `at`, the field is rejected as unknown.
         let given_at = if has_at { self.take("at") } else { None };
         let given_at = given_at.map(|json| {
@@ -262,10 +261,10 @@ impl<'a> Given<'a> {
     }
 
     /// Rewrites numbers and times in the form of lines. Reports unknown fields and invalid times.
-    fn normalize(&mut self, of: &Type, kind: Kind, op: Op) -> Vec<FieldFault> {
+    fn normalize(&mut self, of: &[Field], kind: Kind, op: Op) -> Vec<FieldFault> {
         let mut faults = Vec::new();
         for (name, json) in &mut self.members {
-            let field = of.fields.iter().find(|field| field.name == name);
+            let field = of.iter().find(|field| field.name == name);
             let is_given = |field: &&Field| {
                 let is_repeated = field.class == Class::Repeated;
                 let is_claim = op == Op::InProgress || field.name != "locked_at";
@@ -287,7 +286,7 @@ impl<'a> Given<'a> {
                     faults.push(FieldFault::new(name, reason));
                 }
                 None => {
-                    let names = of.fields.iter().filter(|field| field.is_of_lines());
+                    let names = of.iter().filter(|field| field.is_of_lines());
                     let names: Vec<&str> = names.map(|field| field.name).collect();
                     let hint = if name == "status" && kind.ops().len() > 2 {
                         "say in op what becomes of the record".to_owned()
@@ -303,21 +302,17 @@ impl<'a> Given<'a> {
     }
 
     /// All invalid or missing fields, including those in `known`.
-    fn faults(&self, of: &Type, known: Vec<FieldFault>) -> Vec<FieldFault> {
-        let is_missing = |(field, detail): &(&Field, &Detail)| {
-            detail.is_required(field) && self.json(field.name).is_none()
-        };
-        let all = || of.fields.iter().zip(of.details);
-        let missing = all().filter(is_missing);
-        let missing =
-            missing.map(|(field, _)| FieldFault::new(field.name, "missing, but required"));
+    fn faults(&self, of: &[Field], known: Vec<FieldFault>) -> Vec<FieldFault> {
+        let is_missing = |field: &&Field| field.is_required() && self.json(field.name).is_none();
+        let missing = of.iter().filter(is_missing);
+        let missing = missing.map(|field| FieldFault::new(field.name, "missing, but required"));
         let is_known = |name: &str| known.iter().any(|fault| fault.name == name);
         let wrong = self.members.iter().filter_map(|(name, json)| {
             if is_known(name) {
                 return None;
             }
-            let (field, detail) = all().find(|(field, _)| field.name == name)?;
-            let reason = check(field.class, Some(detail), json).err()?;
+            let field = of.iter().find(|field| field.name == name)?;
+            let reason = check(field.class, field.check_word, json).err()?;
             Some(FieldFault::of_value(name, reason))
         });
         let wrong: Vec<FieldFault> = wrong.collect();
@@ -400,13 +395,12 @@ impl<'a> Given<'a> {
     }
 }
 
-impl Detail {
+impl Field {
     /// Whether a client must give the field.
-    pub(crate) fn is_required(&self, field: &Field) -> bool {
+    pub(crate) fn is_required(&self) -> bool {
         let is_filled = self.is_optional || self.default.is_some();
-        let is_sum = matches!(field.class, Class::SumIfAny | Class::Sums | Class::Hashes);
-        let is_later = field.place == Place::OtherOps;
-        field.is_of_lines() && field.class != Class::Repeated && !is_filled && !is_sum && !is_later
+        let is_later = self.place == Place::OtherOps;
+        self.is_of_lines() && self.class != Class::Repeated && !is_filled && !is_later
     }
 }
 

@@ -1,17 +1,12 @@
 //! Field values as given by clients: checked by class and converted to the form of lines.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
-use uuid::Uuid;
 
-use crate::record::declare::{Class, Detail};
-use crate::record::{
-    Client, Day, GIVEN_NUMBER_MAX, IdHashes, MessageSums, Sketch, Timestamp, Validity, epoch_ms,
-    exact, has_lone_surrogate,
-};
+use crate::record::declare::{CheckWord, Class};
+use crate::record::{Day, GIVEN_NUMBER_MAX, epoch_ms, exact, has_lone_surrogate};
 
 /// Converts a number or time to the form of lines, if it is given in another form.
 pub(super) fn normal(class: Class, json: &str) -> Option<Cow<'static, str>> {
@@ -76,54 +71,20 @@ fn whole_number(json: &str) -> Option<Cow<'static, str>> {
     exact(number).map(|number| number.to_string().into())
 }
 
-/// Checks one field alone; returns the reason if it is invalid.
-pub(crate) fn check(class: Class, detail: Option<&Detail>, json: &str) -> Result<(), String> {
+/// Checks one field alone; returns the reason if it is invalid. `check_word` checks the word of an
+/// enumeration.
+pub(crate) fn check(class: Class, check_word: Option<CheckWord>, json: &str) -> Result<(), String> {
+    let is_text = json.starts_with('"');
     let checked = match class {
-        Class::Uuid => is::<Uuid>(json),
-        Class::TextId
-        | Class::Name
-        | Class::User
-        | Class::DottedName
-        | Class::Hash
-        | Class::Label
-        | Class::Title
-        | Class::Content
-        | Class::Said
-        | Class::Output => is::<Cow<'_, str>>(json),
-        Class::Names => is::<Vec<Cow<'_, str>>>(json),
-        Class::Millis | Class::OwnMillis | Class::Validity if json.starts_with('"') => {
+        Class::Millis | Class::OwnMillis | Class::Validity if is_text => {
             return serde_json::from_str::<Cow<'_, str>>(json)
                 .map_err(|e| e.to_string())
                 .and_then(|text| moment_of_text(&text).map(drop));
         }
-        Class::Id
-        | Class::Sequence
-        | Class::Int
-        | Class::Count
-        | Class::Elapsed
-        | Class::Millis
-        | Class::OwnMillis
-        | Class::At
-        | Class::Repeated => is::<i64>(json),
-        Class::Sum | Class::SumIfAny => is::<u64>(json),
-        Class::Counts => is::<BTreeMap<Cow<'_, str>, u64>>(json),
-        Class::Sketch => is::<Sketch>(json),
-        Class::Sums => is::<MessageSums>(json),
-        Class::Hashes => is::<IdHashes>(json),
-        Class::Day => is::<Day>(json),
-        Class::Fraction | Class::Amount => is::<f64>(json),
-        Class::Flag => is::<bool>(json),
-        Class::Validity => is::<Validity>(json),
-        Class::Instant | Class::OwnInstant => is::<Timestamp>(json),
-        Class::Client => is::<Client>(json),
-        Class::Word | Class::Op => match detail.and_then(|detail| detail.check_word) {
-            Some(check_word) => check_word(json),
-            None => is::<Cow<'_, str>>(json),
-        },
-        Class::Arguments | Class::Payload | Class::Metadata if json.starts_with('"') => {
-            is::<Cow<'_, str>>(json)
+        Class::Arguments | Class::Payload | Class::Metadata if !is_text => {
+            serde_json::from_str::<IgnoredAny>(json).map(drop)
         }
-        Class::Arguments | Class::Payload | Class::Metadata => is::<IgnoredAny>(json),
+        _ => check_word.map_or_else(|| class.check(json), |check_word| check_word(json)),
     };
     checked.map_err(|e| {
         if has_lone_surrogate(json.as_bytes()) {
@@ -145,10 +106,6 @@ const SHOWN_BYTES_MAX: usize = 80;
 /// The start of the input, as much as an error shows.
 pub(super) fn clipped(text: &str) -> &str {
     &text[..text.floor_char_boundary(SHOWN_BYTES_MAX)]
-}
-
-fn is<'a, T: serde::Deserialize<'a>>(json: &'a str) -> serde_json::Result<()> {
-    serde_json::from_str::<T>(json).map(drop)
 }
 
 /// Removes the parser's position, which refers to the field alone and not to the client's text.

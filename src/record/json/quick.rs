@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use crate::record::{Escapes, Scanner};
+
 const DEPTH_MAX: u32 = 32;
 /// Maximum number of digits of an integer that is certainly exact in a double.
 const DIGITS_MAX: usize = 15;
@@ -11,43 +13,30 @@ const DIGITS_MAX: usize = 15;
 pub(super) fn canonical(text: &str) -> Option<Vec<u8>> {
     let mut writer = Writer {
         text: text.as_bytes(),
-        at: 0,
+        scanner: Scanner::new(text.as_bytes()),
         canonical: Vec::with_capacity(text.len()),
         depth: 0,
     };
     writer.value()?;
-    (writer.peek().is_none()).then_some(writer.canonical)
+    writer.scanner.blanks();
+    (writer.scanner.at == text.len()).then_some(writer.canonical)
 }
 
 struct Writer<'a> {
     text: &'a [u8],
-    at: usize,
+    scanner: Scanner<'a>,
     canonical: Vec<u8>,
     depth: u32,
 }
 
-impl Writer<'_> {
-    /// The next byte that is not a blank.
-    fn peek(&mut self) -> Option<u8> {
-        while self.text.get(self.at) == Some(&b' ') {
-            self.at += 1;
-        }
-        self.text.get(self.at).copied()
-    }
-
-    fn take(&mut self, byte: u8) -> Option<()> {
-        (self.peek()? == byte).then(|| self.at += 1)
-    }
-
+impl<'a> Writer<'a> {
     fn value(&mut self) -> Option<()> {
-        match self.peek()? {
+        self.scanner.blanks();
+        match self.scanner.peek()? {
             b'{' => self.nested(b'}', Writer::members),
             b'[' => self.nested(b']', Writer::items),
             b'"' => self.string().map(|_| ()),
-            b't' => self.word(b"true"),
-            b'f' => self.word(b"false"),
-            b'n' => self.word(b"null"),
-            _ => self.integer(),
+            _ => self.number_or_word(),
         }
     }
 
@@ -56,12 +45,12 @@ impl Writer<'_> {
         if self.depth > DEPTH_MAX {
             return None;
         }
-        self.canonical.push(*self.text.get(self.at)?);
-        self.at += 1;
-        if self.peek()? != close {
+        self.canonical.push(self.scanner.token()?);
+        self.scanner.blanks();
+        if self.scanner.peek()? != close {
             inner(self)?;
         }
-        self.take(close)?;
+        self.scanner.expect(close)?;
         self.canonical.push(close);
         self.depth -= 1;
         Some(())
@@ -70,49 +59,48 @@ impl Writer<'_> {
     fn items(&mut self) -> Option<()> {
         loop {
             self.value()?;
-            if self.peek()? != b',' {
+            if !self.has_next() {
                 return Some(());
             }
-            self.at += 1;
+        }
+    }
+
+    /// Whether a comma follows, and so another item or member.
+    fn has_next(&mut self) -> bool {
+        self.scanner.blanks();
+        let has_next = self.scanner.peek() == Some(b',');
+        if has_next {
+            self.scanner.at += 1;
             self.canonical.push(b',');
         }
+        has_next
     }
 
     fn members(&mut self) -> Option<()> {
         let start = self.canonical.len();
-        // For each member, the position of its name in the text and of the member in the output.
-        let mut members: Vec<(Range<usize>, Range<usize>)> = Vec::new();
+        // The names of the members, and their ranges in the output.
+        let mut members: Vec<(&[u8], Range<usize>)> = Vec::new();
         loop {
             let from = self.canonical.len();
-            self.peek()?;
+            self.scanner.blanks();
             let name = self.string()?;
             // Non-ASCII names may have another order in UTF-16, and escaped names must be decoded.
             let is_plain = |byte: &u8| byte.is_ascii() && *byte != b'\\';
-            self.text
-                .get(name.clone())?
-                .iter()
-                .all(is_plain)
-                .then_some(())?;
-            self.take(b':')?;
+            name.iter().all(is_plain).then_some(())?;
+            self.scanner.expect(b':')?;
             self.canonical.push(b':');
             self.value()?;
             members.push((name, from..self.canonical.len()));
-            if self.peek()? != b',' {
+            if !self.has_next() {
                 break;
             }
-            self.at += 1;
-            self.canonical.push(b',');
         }
-        let text = self.text;
-        let name = |member: &(Range<usize>, Range<usize>)| text.get(member.0.clone());
-        if members.is_sorted_by(|a, b| name(a) < name(b)) {
+        if members.is_sorted_by(|(a, _), (b, _)| a < b) {
             return Some(());
         }
-        members.sort_unstable_by(|a, b| name(a).cmp(&name(b)));
+        members.sort_unstable_by_key(|(name, _)| *name);
         // Duplicate members are not accepted.
-        members
-            .is_sorted_by(|a, b| name(a) < name(b))
-            .then_some(())?;
+        members.is_sorted_by(|(a, _), (b, _)| a < b).then_some(())?;
         let mut sorted = Vec::with_capacity(self.canonical.len() - start);
         for (_, member) in members {
             if !sorted.is_empty() {
@@ -125,53 +113,25 @@ impl Writer<'_> {
         Some(())
     }
 
-    /// The range between the quotes.
-    fn string(&mut self) -> Option<Range<usize>> {
-        let start = self.at;
-        (*self.text.get(start)? == b'"').then(|| self.at += 1)?;
-        loop {
-            let rest = self.text.get(self.at..)?;
-            self.at += memchr::memchr2(b'"', b'\\', rest)?;
-            if self.text.get(self.at) == Some(&b'"') {
-                break;
-            }
-            match self.text.get(self.at + 1)? {
-                b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 2,
-                // Canonical form does not escape a slash, and rarely other characters.
-                _ => return None,
-            }
-        }
-        self.at += 1;
-        let string = self.text.get(start..self.at)?;
-        let least = string.iter().copied().fold(u8::MAX, u8::min);
-        (least >= b' ').then(|| self.canonical.extend_from_slice(string))?;
-        Some(start + 1..self.at - 1)
+    /// Copies a string. Returns what is between its quotes.
+    fn string(&mut self) -> Option<&'a [u8]> {
+        let start = self.scanner.at;
+        // Canonical form does not escape a slash, and rarely other characters.
+        (self.scanner.string()? != Escapes::Other).then_some(())?;
+        let string = self.text.get(start..self.scanner.at)?;
+        self.canonical.extend_from_slice(string);
+        string.get(1..string.len() - 1)
     }
 
-    fn word(&mut self, word: &[u8]) -> Option<()> {
-        self.text.get(self.at..)?.starts_with(word).then_some(())?;
-        self.at += word.len();
-        self.canonical.extend_from_slice(word);
-        Some(())
-    }
-
-    fn integer(&mut self) -> Option<()> {
-        let number = self.text.get(self.at..)?;
-        let digits = number.strip_prefix(b"-").unwrap_or(number);
-        let len = digits
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count();
-        let is_short = (1..=DIGITS_MAX).contains(&len);
-        let is_plain = digits.first() != Some(&b'0') || (len == 1 && digits.len() == number.len());
+    fn number_or_word(&mut self) -> Option<()> {
+        let start = self.scanner.at;
+        self.scanner.value()?;
+        let scalar = self.text.get(start..self.scanner.at)?;
+        let digits = scalar.strip_prefix(b"-").unwrap_or(scalar);
         // The canonical form of a number with a fraction or an exponent must be computed.
-        let ends = !matches!(digits.get(len), Some(b'.' | b'e' | b'E'));
-        (is_short && is_plain && ends).then_some(())?;
-        let end = self.at + len + (number.len() - digits.len());
-        self.canonical
-            .extend_from_slice(self.text.get(self.at..end)?);
-        self.at = end;
-        Some(())
+        let is_integer = digits.len() <= DIGITS_MAX && digits.iter().all(u8::is_ascii_digit);
+        let is_word = scalar[0].is_ascii_lowercase();
+        (is_word || is_integer && scalar != b"-0").then(|| self.canonical.extend_from_slice(scalar))
     }
 }
 

@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 
 use super::check::{Sample, any_text};
-use super::{DEPTH_MAX, array, object};
+use super::{array, object};
 use crate::import::json;
+use crate::record::JSON_DEPTH_MAX;
 
 /// Text that is JSON or almost JSON.
 fn nearly_json() -> impl Strategy<Value = String> {
@@ -94,6 +95,6 @@ fn what_is_not_surely_the_same_is_left_to_the_parser() {
         assert!(object::<Sample<'_>>(text).is_none(), "{text}");
     }
     let nested = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
-    assert!(object::<Sample<'_>>(&nested(DEPTH_MAX as usize)).is_some());
-    assert!(object::<Sample<'_>>(&nested(DEPTH_MAX as usize + 1)).is_none());
+    assert!(object::<Sample<'_>>(&nested(JSON_DEPTH_MAX - 1)).is_some());
+    assert!(object::<Sample<'_>>(&nested(JSON_DEPTH_MAX)).is_none());
 }
