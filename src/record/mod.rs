@@ -436,7 +436,7 @@ macro_rules! records {
     };
 }
 
-conversions! {
+records! {
     ConversationTurn => Turn,
     ToolCallReq => CallRequested,
     ToolCallDone => CallDone,

@@ -185,18 +185,6 @@ impl<'a> Snapshot<'a> {
         Ok(object_of(kind, &self.line(loc)?))
     }
 
-    /// Iterates over `these`, whose rows `row` returns, for a caller that reads the lines of each
-    /// item before it takes the next. Adjacent lines are read from the file together.
-    pub(crate) fn reading<T: Copy>(
-        &self,
-        kind: Kind,
-        these: &[T],
-        row: impl Fn(T) -> RowId,
-    ) -> impl Iterator<Item = T> {
-        self.expect(kind, these.iter().map(|this| row(*this)));
-        these.iter().copied()
-    }
-
     /// Announces that the lines of these rows will be read, so that adjacent ones are read
     /// together.
     pub(crate) fn expect(&self, kind: Kind, rows: impl Iterator<Item = RowId>) {
