@@ -126,10 +126,9 @@ fn rewrite(dir: &Path, what: &str) -> decklog::Result<()> {
     let store = Store::open(dir)?;
     let begun = Instant::now();
     let lines: u64 = if what == "compact" {
-        let mut go_on = |_: &_| ControlFlow::Continue(());
         let options = CompactOptions {
             now: (TODAY + 30) * DAY_MS,
-            ..CompactOptions::now(&mut go_on)
+            ..CompactOptions::default()
         };
         store
             .compact(options)?
@@ -138,10 +137,9 @@ fn rewrite(dir: &Path, what: &str) -> decklog::Result<()> {
             .map(|part| part.lines)
             .sum()
     } else {
-        let mut go_on = |_: &_| ControlFlow::Continue(());
         let options = RetainOptions {
             now: (TODAY + 88) * DAY_MS,
-            ..RetainOptions::now(&mut go_on)
+            ..RetainOptions::default()
         };
         store
             .retain(options)?

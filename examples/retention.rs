@@ -36,10 +36,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     show("before", &store)?;
     for dry_run in [true, false] {
-        let mut progress = |_: &_| ControlFlow::Continue(());
         let options = RetainOptions {
             dry_run,
-            ..RetainOptions::now(&mut progress)
+            ..RetainOptions::default()
         };
         let does = if dry_run { "would remove" } else { "removes" };
         for part in store.retain(options)?.parts {

@@ -27,7 +27,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         Ok(store.compact(CompactOptions {
             dry_run: args.dry_run,
             keep_days: args.keep_days,
-            ..CompactOptions::now(progress)
+            progress: Some(progress),
+            ..CompactOptions::default()
         })?)
     })?;
     Ok(Exit::Ok)

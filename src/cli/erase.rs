@@ -71,7 +71,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let erased = removal::print(context, args.dry_run, "erased", |progress| {
         let options = EraseOptions {
             dry_run: args.dry_run,
-            ..EraseOptions::for_good(progress)
+            progress: Some(progress),
+            ..EraseOptions::default()
         };
         store
             .erase(&what, options)

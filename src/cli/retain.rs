@@ -25,7 +25,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let retained = removal::print(context, args.dry_run, "removed", |progress| {
         Ok(store.retain(RetainOptions {
             dry_run: args.dry_run,
-            ..RetainOptions::now(progress)
+            progress: Some(progress),
+            ..RetainOptions::default()
         })?)
     })?;
     if retained.bytes_over > 0 {

@@ -1,6 +1,5 @@
 //! `/conversations`: created, listed, read, changed, erased.
 
-use std::ops::ControlFlow;
 
 use axum::extract::State;
 use axum::http::header;
@@ -270,8 +269,7 @@ pub(super) async fn change(
 pub(super) async fn erase(State(app): State<Shared>, Id(id): Id<Uuid>) -> Answer {
     app.work(move |app| {
         let is_known = app.store.get_conversation(id)?.is_some();
-        let mut go_on = |_: &ErasedPart| ControlFlow::Continue(());
-        let options = EraseOptions::for_good(&mut go_on);
+        let options = EraseOptions::default();
         // A conversation that was removed before may have left records.
         let erased = app.store.erase(&Erasure::Conversation(id), options)?;
         if !is_known && erased.parts.is_empty() {

@@ -197,7 +197,9 @@ fn name_after(rest: &str, open: &Open) -> Option<String> {
     fn string_after(sign: char, rest: &str) -> Option<(String, &str)> {
         let rest = rest.trim_ascii_start().strip_prefix(sign)?;
         let rest = rest.trim_ascii_start();
-        let len = rest.starts_with('"').then(|| string_len(rest.as_bytes()))??;
+        let len = rest
+            .starts_with('"')
+            .then(|| string_len(rest.as_bytes()))??;
         let (text, rest) = rest.split_at(len);
         let is_short = text.len() <= NAME_BYTES_MAX;
         Some((is_short.then(|| serde_json::from_str(text).ok())??, rest))

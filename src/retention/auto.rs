@@ -46,7 +46,8 @@ fn keep_up(store: &Store, has_full: bool, is_closing: &dyn Fn() -> bool) -> Resu
         };
         let options = RetainOptions {
             now,
-            ..RetainOptions::now(&mut until_closing)
+            progress: Some(&mut until_closing),
+            ..RetainOptions::default()
         };
         // By age only once a day. Expired records that were imported today are therefore removed
         // tomorrow; the import announced it before.

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 
 use super::order::has_older_elsewhere;
+use super::{OnPart, report};
 use crate::error::Result;
 use crate::index::{Loc, Position, RowId, Select};
 use crate::line::{Envelope, Line, Op, Value, classify};
@@ -23,19 +24,16 @@ pub struct CompactOptions<'a> {
     pub dry_run: bool,
     /// Called with each part that was compacted, or would be. `Break` ends the work early, without
     /// harm. Default: continues.
-    pub progress: &'a mut dyn FnMut(&CompactedPart) -> ControlFlow<()>,
+    pub progress: OnPart<'a, CompactedPart>,
 }
 
-impl<'a> CompactOptions<'a> {
-    /// Options for now, without a dry run.
-    pub fn now(
-        progress: &'a mut dyn FnMut(&CompactedPart) -> ControlFlow<()>,
-    ) -> CompactOptions<'a> {
+impl Default for CompactOptions<'_> {
+    fn default() -> Self {
         CompactOptions {
             now: now(),
             keep_days: 7,
             dry_run: false,
-            progress,
+            progress: None,
         }
     }
 }
@@ -74,11 +72,9 @@ impl Store {
     /// ```
     /// # use decklog::Store;
     /// # use decklog::retention::CompactOptions;
-    /// # use std::ops::ControlFlow;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
-    /// let mut go_on = |_: &_| ControlFlow::Continue(());
-    /// assert!(store.compact(CompactOptions::now(&mut go_on))?.parts.is_empty());
+    /// assert!(store.compact(CompactOptions::default())?.parts.is_empty());
     /// # Ok::<(), decklog::Error>(())
     /// ```
     ///
@@ -89,7 +85,7 @@ impl Store {
             now,
             keep_days,
             dry_run,
-            progress,
+            mut progress,
         } = options;
         let inner = self.inner();
         let _upkeep = inner.begin_upkeep(inner.lock_timeout)?;
@@ -114,7 +110,7 @@ impl Store {
                     continue;
                 }
                 has_dropped |= part.lines > 0;
-                let goes_on = progress(&part);
+                let goes_on = report(&mut progress, &part);
                 done.add(part);
                 if goes_on.is_break() {
                     done.is_interrupted = true;

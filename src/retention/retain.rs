@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::cutoffs::Cutoffs;
 use super::due::Due;
+use super::{OnPart, report};
 use crate::error::Result;
 use crate::record::{Day, Kind, now};
 
@@ -21,16 +22,15 @@ pub struct RetainOptions<'a> {
     pub dry_run: bool,
     /// Called with each part that was removed, or would be. `Break` ends the work early, without
     /// harm. Default: continues.
-    pub progress: &'a mut dyn FnMut(&RetainedPart) -> ControlFlow<()>,
+    pub progress: OnPart<'a, RetainedPart>,
 }
 
-impl<'a> RetainOptions<'a> {
-    /// Options for now, without a dry run.
-    pub fn now(progress: &'a mut dyn FnMut(&RetainedPart) -> ControlFlow<()>) -> RetainOptions<'a> {
+impl Default for RetainOptions<'_> {
+    fn default() -> Self {
         RetainOptions {
             now: now(),
             dry_run: false,
-            progress,
+            progress: None,
         }
     }
 }
@@ -87,13 +87,11 @@ impl Store {
     /// ```
     /// # use decklog::Store;
     /// # use decklog::retention::RetainOptions;
-    /// # use std::ops::ControlFlow;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
-    /// let mut go_on = |_: &_| ControlFlow::Continue(());
     /// let would_go = store.retain(RetainOptions {
     ///     dry_run: true,
-    ///     ..RetainOptions::now(&mut go_on)
+    ///     ..RetainOptions::default()
     /// })?;
     /// assert!(would_go.parts.is_empty());
     /// # Ok::<(), decklog::Error>(())
@@ -185,7 +183,7 @@ impl Run<'_, '_> {
                     continue;
                 }
                 has_removed = true;
-                let goes_on = (self.options.progress)(&part);
+                let goes_on = report(&mut self.options.progress, &part);
                 self.done.add(part);
                 if goes_on.is_break() {
                     self.done.is_interrupted = true;

@@ -36,8 +36,7 @@ fn usage(store: &Store) -> UsageSums {
 }
 
 fn retain(store: &Store) {
-    let mut go_on = |_: &_| std::ops::ControlFlow::Continue(());
-    store.retain(RetainOptions::now(&mut go_on)).unwrap();
+    store.retain(RetainOptions::default()).unwrap();
 }
 
 fn conversations(store: &Store) -> u64 {
@@ -486,7 +485,15 @@ fn a_replay_leaves_out_what_is_to_be_erased_still() {
     record(&old, conversation(2_000, "bob", "plum"));
     let mut stop = |_: &_| std::ops::ControlFlow::Break(());
     let talk = Erasure::Conversation(Uuid::from_u128(1_000));
-    let begun = old.erase(&talk, EraseOptions::for_good(&mut stop)).unwrap();
+    let begun = old
+        .erase(
+            &talk,
+            EraseOptions {
+                progress: Some(&mut stop),
+                ..EraseOptions::default()
+            },
+        )
+        .unwrap();
     assert!(begun.is_interrupted);
     assert!(!holding(old.path(), "pear").is_empty());
     assert!(replay_all(&old, &new) > 0);

@@ -414,8 +414,7 @@ fn lists_are_what_a_plain_filter_says() {
     check_lists(&options.open("in memory").unwrap(), &known, &mut rng);
     assert!(memory.remove_file("cache/index").is_ok());
     for erased in known.split_off(380) {
-        let mut go_on = |_: &ErasedPart| ControlFlow::Continue(());
-        let options = EraseOptions::for_good(&mut go_on);
+        let options = EraseOptions::default();
         one.erase(&Erasure::Conversation(erased.id), options)
             .unwrap();
     }

@@ -21,10 +21,7 @@ use super::rewrites::files;
 use super::support::{DAY_1, DAY_1_NAME, DAY_MS, count, done, request, still, turn};
 
 pub fn erase(store: &Store, what: &Erasure) -> Erased {
-    let mut go_on = |_: &_| ControlFlow::Continue(());
-    store
-        .erase(what, EraseOptions::for_good(&mut go_on))
-        .unwrap()
+    store.erase(what, EraseOptions::default()).unwrap()
 }
 
 /// The files under a directory that contain these bytes.
@@ -239,10 +236,9 @@ fn all_of_a_user_goes_and_nothing_of_others() {
         .unwrap()
         .modified()
         .unwrap();
-    let mut go_on = |_: &_| ControlFlow::Continue(());
     let dry = EraseOptions {
         dry_run: true,
-        ..EraseOptions::for_good(&mut go_on)
+        ..EraseOptions::default()
     };
     let would_go = store.erase(&Erasure::User("ann".into()), dry).unwrap();
     assert_eq!(
@@ -272,10 +268,9 @@ fn of_user(store: &Store, user: &str) -> decklog::Result<usize> {
 }
 
 fn try_erase(store: &Store, what: &Erasure, dry_run: bool) -> decklog::Result<Erased> {
-    let mut go_on = |_: &_| ControlFlow::Continue(());
     let options = EraseOptions {
         dry_run,
-        ..EraseOptions::for_good(&mut go_on)
+        ..EraseOptions::default()
     };
     store.erase(what, options)
 }
@@ -698,7 +693,10 @@ fn an_erasure_that_was_killed_anywhere_is_finished_by_another() {
     for ends_after in 1..=erased.parts.len() {
         let memory = copy(&base);
         let mut end_early = ending_after(ends_after);
-        let options = EraseOptions::for_good(&mut end_early);
+        let options = EraseOptions {
+            progress: Some(&mut end_early),
+            ..EraseOptions::default()
+        };
         let ended = open_in(&memory).erase(&bob, options).unwrap();
         assert!(ended.is_interrupted && ended.parts == erased.parts[..ends_after]);
         try_erase(&open_in(&memory), &bob, false).unwrap();
@@ -757,7 +755,13 @@ fn a_sub_agent_is_erased_with_its_session_however_often_that_is_ended() {
             let store = store.open(dir.path().join("log")).unwrap();
             record_with_agent(&store);
             let mut end_early = ending_after(ends_after);
-            let ended = store.erase(&what, EraseOptions::for_good(&mut end_early));
+            let ended = store.erase(
+                &what,
+                EraseOptions {
+                    progress: Some(&mut end_early),
+                    ..EraseOptions::default()
+                },
+            );
             let is_over = !ended.unwrap().is_interrupted;
             erase(&store, &what);
             for word in ["pear", "plum", "fig"] {

@@ -92,8 +92,7 @@ fn what_is_to_be_erased_from_a_changed_segment_is_told() {
     replace_sealed(&segment, &changed);
 
     let what = Erasure::Conversation(Uuid::from_u128(1_000));
-    let mut go_on = |_: &_| std::ops::ControlFlow::Continue(());
-    let options = decklog::retention::EraseOptions::for_good(&mut go_on);
+    let options = decklog::retention::EraseOptions::default();
     let err = store.erase(&what, options).unwrap_err();
     assert_eq!(err.kind(), ErrorKind::Damaged, "{err}");
     assert!(err.to_string().contains("messages.0001.jsonl"), "{err}");

@@ -394,10 +394,9 @@ fn the_removal_that_the_document_shows_is_written_so() {
         .change_settings(|settings| settings.retention.thought_records = Some(Keep::Days(1)))
         .unwrap();
     store.seal_at(1_776_470_400_000).unwrap();
-    let mut progress = |_: &_| std::ops::ControlFlow::Continue(());
     let options = RetainOptions {
         now: 1_776_902_400_000,
-        ..RetainOptions::now(&mut progress)
+        ..RetainOptions::default()
     };
     store.retain(options).unwrap();
     let written = fs::read_to_string(dir.path().join("removals.jsonl")).unwrap();

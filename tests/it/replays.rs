@@ -396,11 +396,10 @@ fn answers_are_the_same_before_and_after_a_compaction_in_every_process() {
             .iter()
             .map(|walk| walk(&writer, None))
             .collect();
-        let mut go_on = |_: &_| std::ops::ControlFlow::Continue(());
         let options = CompactOptions {
             now,
             keep_days: keep_days as u32,
-            ..CompactOptions::now(&mut go_on)
+            ..CompactOptions::default()
         };
         let compacted = open(&path).compact(options).unwrap();
         assert!(compacted.parts.iter().any(|part| part.lines > 0));

@@ -47,20 +47,18 @@ impl Upkeep {
     fn run(self, store: &Store) -> decklog::Result<()> {
         match self {
             Compact => {
-                let mut go_on = |_: &_| ControlFlow::Continue(());
                 let options = CompactOptions {
                     now: NOW,
-                    ..CompactOptions::now(&mut go_on)
+                    ..CompactOptions::default()
                 };
                 store
                     .compact(options)
                     .map(|done| assert!(!done.is_interrupted))
             }
             Retain => {
-                let mut go_on = |_: &_| ControlFlow::Continue(());
                 let options = RetainOptions {
                     now: NOW,
-                    ..RetainOptions::now(&mut go_on)
+                    ..RetainOptions::default()
                 };
                 store
                     .retain(options)
@@ -72,8 +70,7 @@ impl Upkeep {
                 } else {
                     Erasure::User("ann".into())
                 };
-                let mut go_on = |_: &_| ControlFlow::Continue(());
-                let done = store.erase(&what, EraseOptions::for_good(&mut go_on));
+                let done = store.erase(&what, EraseOptions::default());
                 done.map(|done| assert!(!done.is_interrupted))
             }
         }

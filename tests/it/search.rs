@@ -363,11 +363,10 @@ fn what_is_found_is_what_a_plain_search_finds() {
     let query = all_of("needle");
     let before = check(&store, &query);
     let other = Store::options().read_only(true).open(&path).unwrap();
-    let mut go_on = |_: &_| ControlFlow::Continue(());
     let compacted = other_handle(&path).compact(CompactOptions {
         now: LATER,
         keep_days: 0,
-        ..CompactOptions::now(&mut go_on)
+        ..CompactOptions::default()
     });
     assert!(!compacted.unwrap().parts.is_empty());
     let after = check(&store, &query);
@@ -727,7 +726,7 @@ fn a_search_goes_on_over_what_is_rewritten_meanwhile() {
             let done = other.compact(CompactOptions {
                 now: LATER,
                 keep_days: 0,
-                ..CompactOptions::now(&mut go_on)
+                ..CompactOptions::default()
             });
             joined = done.unwrap().parts.iter().map(|part| part.joined).sum();
         }

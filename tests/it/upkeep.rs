@@ -19,19 +19,17 @@ use uuid::Uuid;
 use super::support::{DAY_1, DAY_MS, Rng, count, done, failed, request, turn};
 
 pub fn compact(store: &Store, now: i64) -> Compacted {
-    let mut go_on = |_: &_| ControlFlow::Continue(());
     let options = CompactOptions {
         now,
-        ..CompactOptions::now(&mut go_on)
+        ..CompactOptions::default()
     };
     store.compact(options).unwrap()
 }
 
 pub fn retain(store: &Store, now: i64) -> Retained {
-    let mut go_on = |_: &_| ControlFlow::Continue(());
     let options = RetainOptions {
         now,
-        ..RetainOptions::now(&mut go_on)
+        ..RetainOptions::default()
     };
     store.retain(options).unwrap()
 }
@@ -408,7 +406,8 @@ fn compaction_leaves_what_stands() {
         };
         let options = CompactOptions {
             now: life.now,
-            ..CompactOptions::now(&mut look)
+            progress: Some(&mut look),
+            ..CompactOptions::default()
         };
         let compacted = store.compact(options).unwrap();
         assert!(

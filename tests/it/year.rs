@@ -95,13 +95,12 @@ impl Year {
 
     fn retain(&mut self) -> Retained {
         let now = self.agent.evening();
-        let mut go_on = |_: &_| ControlFlow::Continue(());
         let began = Instant::now();
         self.store().seal_at(now).unwrap();
         self.took(0, began);
         let options = RetainOptions {
             now,
-            ..RetainOptions::now(&mut go_on)
+            ..RetainOptions::default()
         };
         let began = Instant::now();
         let retained = self.store().retain(options).unwrap();
@@ -111,10 +110,9 @@ impl Year {
     }
 
     fn compact(&mut self) {
-        let mut go_on = |_: &_| ControlFlow::Continue(());
         let options = CompactOptions {
             now: self.agent.evening(),
-            ..CompactOptions::now(&mut go_on)
+            ..CompactOptions::default()
         };
         let began = Instant::now();
         self.store().compact(options).unwrap();

@@ -11,6 +11,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use self::traces::{Judged, Trace, Traces, without_lf};
+use super::{OnPart, report};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Kind;
 use crate::segment::{Damage, DamageClass, SegmentName};
@@ -31,24 +32,13 @@ pub enum Erasure {
 }
 
 /// Options of [`erase`](Store::erase).
+#[derive(Default)]
 pub struct EraseOptions<'a> {
     /// Only reports what would be erased. Default: false.
     pub dry_run: bool,
     /// Called with each segment that was rewritten, or would be. `Break` ends the work early;
     /// another call erases the rest. Default: continues.
-    pub progress: &'a mut dyn FnMut(&ErasedPart) -> ControlFlow<()>,
-}
-
-impl<'a> EraseOptions<'a> {
-    /// Without a dry run.
-    pub fn for_good(
-        progress: &'a mut dyn FnMut(&ErasedPart) -> ControlFlow<()>,
-    ) -> EraseOptions<'a> {
-        EraseOptions {
-            dry_run: false,
-            progress,
-        }
-    }
+    pub progress: OnPart<'a, ErasedPart>,
 }
 
 /// The erasure of one file.
@@ -105,13 +95,11 @@ impl Store {
     /// ```
     /// # use decklog::{Client, Conversation, Store};
     /// # use decklog::retention::{EraseOptions, Erasure};
-    /// # use std::ops::ControlFlow;
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::open(dir.path().join("log"))?;
     /// let id = uuid::Uuid::new_v4();
     /// store.record(Conversation::new(id, Client::Web))?;
-    /// let mut go_on = |_: &_| ControlFlow::Continue(());
-    /// let erased = store.erase(&Erasure::Conversation(id), EraseOptions::for_good(&mut go_on))?;
+    /// let erased = store.erase(&Erasure::Conversation(id), EraseOptions::default())?;
     /// assert_eq!(erased.parts.len(), 1);
     /// assert!(store.get_conversation(id)?.is_none());
     /// # Ok::<(), decklog::Error>(())
@@ -389,7 +377,7 @@ impl Run<'_, '_> {
             lines,
             bytes,
         };
-        let goes_on = (self.options.progress)(&part);
+        let goes_on = report(&mut self.options.progress, &part);
         self.done.parts.push(part);
         Ok(Some(goes_on))
     }
@@ -471,7 +459,7 @@ impl Run<'_, '_> {
                 inner.replace_whole(&part.file, &left)?;
             }
             // `Break` is ignored, because little work remains.
-            let _ = (self.options.progress)(&part);
+            let _ = report(&mut self.options.progress, &part);
             self.done.parts.push(part);
         }
         self.done.foreign.clear();

@@ -81,9 +81,8 @@ impl Log {
         let id = self
             .conversations
             .swap_remove(rng.below(self.conversations.len()));
-        let mut go_on = |_: &_| ControlFlow::Continue(());
         let what = Erasure::Conversation(id);
-        let options = EraseOptions::for_good(&mut go_on);
+        let options = EraseOptions::default();
         self.writer.erase(&what, options).unwrap();
         // Messages rolled up earlier still count.
         let rolled = self.rolled();
@@ -96,10 +95,9 @@ impl Log {
     fn retain(&mut self, rng: &mut Rng) {
         // Messages are kept for 90 days, so those of the first days are removed.
         let now = DAY_1 + (90 + rng.below(DAYS) as i64) * DAY_MS;
-        let mut go_on = |_: &_| ControlFlow::Continue(());
         let options = RetainOptions {
             now,
-            ..RetainOptions::now(&mut go_on)
+            ..RetainOptions::default()
         };
         self.writer.retain(options).unwrap();
         let left = |id: &Uuid| self.writer.get_conversation(*id).unwrap().is_some();
@@ -107,10 +105,9 @@ impl Log {
     }
 
     fn compact(&mut self) {
-        let mut go_on = |_: &_| ControlFlow::Continue(());
         let options = CompactOptions {
             now: DAY_1 + 90 * DAY_MS,
-            ..CompactOptions::now(&mut go_on)
+            ..CompactOptions::default()
         };
         self.other.compact(options).unwrap();
     }
@@ -202,10 +199,9 @@ fn conversations_of_several_days_are_counted_only_where_they_are_known() {
     let weeks = analytics.active(&by_week).unwrap();
     let known = analytics.dashboard(&all_days).unwrap();
     assert!(known.conversations_today.is_some());
-    let mut go_on = |_: &_| ControlFlow::Continue(());
     let options = RetainOptions {
         now: DAY_1 + 100 * DAY_MS,
-        ..RetainOptions::now(&mut go_on)
+        ..RetainOptions::default()
     };
     assert!(!log.writer.retain(options).unwrap().parts.is_empty());
     assert_eq!(analytics.active(&by_week).unwrap().rows, weeks.rows);

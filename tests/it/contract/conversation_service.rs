@@ -845,9 +845,7 @@ fn errors_are_kept_shorter_until_a_success_follows() {
         (ConversationStatus::Error, Some("timeout".to_owned()))
     );
     assert_eq!(status(recovered), (ConversationStatus::Active, None));
-    store
-        .retain(RetainOptions::now(&mut |_| ControlFlow::Continue(())))
-        .unwrap();
+    store.retain(RetainOptions::default()).unwrap();
     assert_eq!(store.get_conversation(failed).unwrap(), None);
     assert!(store.get_conversation(recovered).unwrap().is_some());
 }

@@ -293,10 +293,7 @@ fn what_was_erased_is_not_told() {
         begun.next_event().unwrap();
     }
     let erasure = Erasure::Conversation(gone.id);
-    let mut goes_on = |_: &_| ControlFlow::Continue(());
-    store
-        .erase(&erasure, EraseOptions::for_good(&mut goes_on))
-        .unwrap();
+    store.erase(&erasure, EraseOptions::default()).unwrap();
     let last = event(store, "last");
     let mut events = Events::open(&service.client(), "", Some(0));
     let mut seqs = Vec::new();
@@ -326,8 +323,7 @@ fn compaction_in_between_is_not_noticed() {
     let mut events = Events::open(&service.client(), "", Some(0));
     let mut heard: Vec<u64> = (0..500).map(|_| events.next_event().unwrap().1).collect();
     store.seal_at(DAY_1 + 100 * DAY_MS).unwrap();
-    let mut goes_on = |_: &_| ControlFlow::Continue(());
-    store.compact(CompactOptions::now(&mut goes_on)).unwrap();
+    store.compact(CompactOptions::default()).unwrap();
     heard.extend((500..wanted.len()).map(|_| events.next_event().unwrap().1));
     assert_eq!(heard, wanted);
 }

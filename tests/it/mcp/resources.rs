@@ -194,8 +194,7 @@ fn what_is_read_is_what_the_log_says() {
         parts(&mut it.client, resource["uri"].as_str().unwrap());
     }
 
-    let mut go_on = |_: &_| ControlFlow::Continue(());
-    let options = EraseOptions::for_good(&mut go_on);
+    let options = EraseOptions::default();
     it.store.erase(&Erasure::Conversation(id), options).unwrap();
     let uri = format!("decklog://conversations/{id}");
     let error = it.client.refused("resources/read", json!({ "uri": uri }));

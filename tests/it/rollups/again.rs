@@ -85,11 +85,10 @@ impl Kept {
     }
 
     fn retained(&self, days: i64, dry_run: bool) -> Retained {
-        let mut go_on = |_: &_| ControlFlow::Continue(());
         let options = RetainOptions {
             now: DAY_1 + days * DAY_MS,
             dry_run,
-            ..RetainOptions::now(&mut go_on)
+            ..RetainOptions::default()
         };
         self.store.retain(options).unwrap()
     }
@@ -108,10 +107,9 @@ impl Kept {
     }
 
     fn compact(&self) {
-        let mut go_on = |_: &_| ControlFlow::Continue(());
         let options = CompactOptions {
             now: DAY_1 + 90 * DAY_MS,
-            ..CompactOptions::now(&mut go_on)
+            ..CompactOptions::default()
         };
         self.store.compact(options).unwrap();
     }
@@ -268,11 +266,8 @@ fn what_was_erased_counts_once_when_it_is_recorded_again() {
             (0..3).for_each(|n| _ = log.store.roll_up(day(n)).unwrap());
         }
         let id = conversation(1);
-        let mut go_on = |_: &_| ControlFlow::Continue(());
         let what = Erasure::Conversation(id);
-        log.store
-            .erase(&what, EraseOptions::for_good(&mut go_on))
-            .unwrap();
+        log.store.erase(&what, EraseOptions::default()).unwrap();
         let all = log.all.clone();
         if !is_rolled {
             log.all.retain(|message| message.conversation_id != id);

@@ -141,7 +141,8 @@ mod tests {
         };
         let options = CompactOptions {
             now: 40 * 86_400_000,
-            ..CompactOptions::now(&mut progress)
+            progress: Some(&mut progress),
+            ..CompactOptions::default()
         };
         store.compact(options).unwrap();
         assert_eq!(parts, 12);
