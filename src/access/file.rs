@@ -1,8 +1,6 @@
 //! `access.json`: the hashes of tokens, sessions and codes of the HTTP service. A file that does not
 //! parse denies all access.
 
-use std::io;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use subtle::{ConditionallySelectable, ConstantTimeEq};
@@ -12,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::privacy::AccessRole;
 use crate::record::{hex, words};
 use crate::segment::seal::Digest;
-use crate::storage::{Access, Storage, full_path, read_all, replace_file};
+use crate::storage::{Access, Storage, full_path, if_there, read_all, replace_file};
 
 pub(super) const NAME: &str = "access.json";
 const BYTES_MAX: usize = 1 << 20;
@@ -88,10 +86,8 @@ impl AccessFile {
     pub(crate) fn read(storage: &dyn Storage) -> Result<AccessFile> {
         let path = full_path(storage, NAME);
         let io = |e| Error::io("read the store's tokens", &path, e);
-        let file = match storage.open(NAME, Access::Read) {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(AccessFile::default()),
-            Err(e) => return Err(io(e)),
+        let Some(file) = if_there(storage.open(NAME, Access::Read)).map_err(io)? else {
+            return Ok(AccessFile::default());
         };
         let bad = |reason: &str| {
             // The reason may quote the file.

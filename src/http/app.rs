@@ -2,42 +2,35 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::http::StatusCode;
+use serde::Serialize;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::access::Gatekeeper;
-use super::body::Made;
+use super::body::{Answer, Made};
 use super::doubt::Doubt;
 use super::memory::{Held, Memory, SMALL_BYTES};
 use super::metrics::Metrics;
 use super::pages::{IsCut, PAGE_BYTES_MAX};
 use super::problem::Problem;
 use super::rejected::Rejected;
+use super::serve::Options;
 use super::syncer::Syncer;
 use crate::analytics::Analytics;
-use crate::capture::{Answer, Capture};
-use crate::collections::{Ack, IfKnown};
+use crate::capture::{self, Capture};
+use crate::collections::{Ack, IfKnown, Page};
 use crate::error::Result;
 use crate::line::LINE_BYTES_MAX;
 use crate::record::Record;
 use crate::store::Store;
 use crate::wire::feed::Feed;
+use crate::wire::pages::Paged;
 
 use super::params::Wait;
 
 pub(super) type Shared = Arc<App>;
-
-/// The limits of requests.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    pub(super) body_bytes_max: usize,
-    pub(super) body_timeout: Duration,
-    /// Timeout of the acknowledgement of a record.
-    pub(super) write_timeout: Duration,
-}
 
 tokio::task_local! {
     /// The resources of a request until it is answered.
@@ -52,7 +45,7 @@ const PAGE_ROOM: usize = PAGE_BYTES_MAX + LINE_BYTES_MAX;
 pub(super) struct App {
     pub(super) store: Store,
     pub(super) capture: Capture,
-    pub(super) doubt: Doubt,
+    pub(super) doubt: Arc<Doubt>,
     pub(super) rejected: Rejected,
     pub(super) analytics: Analytics,
     pub(super) readers: Handle,
@@ -60,7 +53,7 @@ pub(super) struct App {
     pub(super) syncer: Syncer,
     pub(super) metrics: Metrics,
     pub(super) gatekeeper: Gatekeeper,
-    pub(super) limits: Limits,
+    pub(super) options: Options,
     /// Memory for the bodies of requests.
     pub(super) bodies: Arc<Memory>,
     /// Memory for answers.
@@ -141,7 +134,7 @@ impl App {
     pub(super) async fn page(
         self: &Arc<App>,
         read: impl Fn(&App, usize) -> Result<(Made, IsCut), Problem> + Send + Sync + 'static,
-    ) -> Result<Made, Problem> {
+    ) -> Answer {
         let read = Arc::new(read);
         let short = Arc::clone(&read);
         let (made, IsCut(is_cut)) = self.ask(move |app| short(app, SMALL_BYTES)).await?;
@@ -155,6 +148,23 @@ impl App {
             // Released before the next long read starts.
             held.resize(made.len())?;
             Ok(made.holding(held))
+        })
+        .await
+    }
+
+    /// Reads a page of records like [`page`](Self::page).
+    pub(super) async fn list<T: Serialize, E>(
+        self: &Arc<App>,
+        limit: usize,
+        read: impl Fn(&App, usize) -> Result<Page<T>, E> + Send + Sync + 'static,
+    ) -> Answer
+    where
+        Problem: From<E>,
+    {
+        self.page(move |app, bytes_max| {
+            let page = read(app, bytes_max)?;
+            let is_cut = IsCut::of(&page, limit);
+            Ok((Made::ok(&Paged::from(page))?, is_cut))
         })
         .await
     }
@@ -178,7 +188,7 @@ impl App {
         let (sender, answer) = oneshot::channel();
         let answers = self.answers.clone();
         let answer_to =
-            is_awaited.then(|| Box::new(move |acks| answers.send(sender, acks)) as Answer);
+            is_awaited.then(|| Box::new(move |acks| answers.send(sender, acks)) as capture::Answer);
         self.capture.record_all(records, answer_to)?;
         if !is_awaited {
             return Ok(None);
@@ -192,7 +202,7 @@ impl App {
             }
             Ok(Some(acks))
         };
-        let in_time = tokio::time::timeout(self.limits.write_timeout, acknowledged).await;
+        let in_time = tokio::time::timeout(self.options.write_timeout, acknowledged).await;
         in_time.unwrap_or_else(|_| {
             let detail = "the store took too long, and the record may still be recorded: send it again, with the same id or Idempotency-Key";
             Err(Problem::unavailable("timeout", detail))

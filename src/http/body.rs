@@ -1,12 +1,12 @@
 //! Bodies: JSON requests within their limits, and JSON answers.
 
-use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{FromRequest, Request};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -21,6 +21,7 @@ use super::app::{HELD, Shared};
 use super::memory::{Gathered, Held, Refused};
 use super::problem::Problem;
 use crate::wire::issues::{Issue, issues};
+use crate::wire::pages::named_by_parameter;
 
 /// Maximum length of a JSON answer: a page and one record.
 pub(super) const ANSWER_BYTES_MAX: usize = 48 << 20;
@@ -111,50 +112,46 @@ pub(super) fn check_is_json(headers: &HeaderMap) -> Result<(), Problem> {
     let coding = headers.get(header::CONTENT_ENCODING);
     if coding.is_some_and(|name| name != "identity") {
         let detail = "compressed bodies are only accepted at /records";
-        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        let problem = Problem::new(status, "unsupported_media_type", detail);
-        return Err(problem.with_field("Content-Encoding"));
+        return Err(Problem::unsupported("Content-Encoding", detail));
     }
     // A browser that sends a body without a type sends the page's Origin.
     if !headers.contains_key(header::CONTENT_TYPE) {
         return Ok(());
     }
-    check_type(
-        headers,
-        |name| name == "application/json",
-        "application/json",
-    )
+    check_type(headers, "application/json", &[])
 }
 
 /// Checks the media type: a browser needs permission before it sends JSON to another origin.
 pub(super) fn check_type(
     headers: &HeaderMap,
-    is_it: impl FnOnce(&str) -> bool,
     wanted: &str,
+    aliases: &[&str],
 ) -> Result<(), Problem> {
     let given = headers.get(header::CONTENT_TYPE);
-    let given = given
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
-    let name = given.split(';').next().unwrap_or_default().trim();
-    if is_it(&name.to_ascii_lowercase()) {
+    let given = given.and_then(|value| value.to_str().ok()?.split(';').next());
+    let name = given.unwrap_or_default().trim();
+    let is_it = |known: &&str| name.eq_ignore_ascii_case(known);
+    if is_it(&wanted) || aliases.iter().any(is_it) {
         return Ok(());
     }
     let detail = format!("the Content-Type must be {wanted}");
-    let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-    Err(Problem::new(status, "unsupported_media_type", detail).with_field("Content-Type"))
+    Err(Problem::unsupported("Content-Type", detail))
 }
 
 /// Reads a body within the limits of size and time.
 pub(super) async fn read(body: Body, app: &Shared) -> Result<Bytes, Problem> {
-    let limit = app.limits.body_bytes_max;
+    let limit = app.options.body_bytes_max;
     let mut gathered = Gathered::new(&app.bodies, limit);
-    let gathering = tokio::time::timeout(app.limits.body_timeout, gather(body, &mut gathered));
+    let gathering = tokio::time::timeout(app.options.body_timeout, gather(body, &mut gathered));
     gathering.await.map_err(|_| {
         let detail = "the body took too long to arrive: send it again";
         Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
     })??;
-    Ok(hold(gathered))
+    let (bytes, held) = gathered.whole();
+    // Reserved until the request is answered, because its records take as much memory. Outside a
+    // request, as in a test, it is held as long as the body.
+    let _ = HELD.try_with(|all| all.borrow_mut().push(held));
+    Ok(bytes)
 }
 
 async fn gather(mut body: Body, gathered: &mut Gathered) -> Result<(), Problem> {
@@ -179,15 +176,6 @@ pub(super) fn push(gathered: &mut Gathered, more: &[u8]) -> Result<(), Problem> 
     })
 }
 
-/// Keeps the memory of a body reserved until the request is answered, because its records take as
-/// much memory.
-fn hold(gathered: Gathered) -> Bytes {
-    let (bytes, held) = gathered.whole();
-    // Outside a request, as in a test, it is held as long as the body.
-    let _ = HELD.try_with(|all| all.borrow_mut().push(held));
-    bytes
-}
-
 pub(super) fn too_large(bytes_max: usize) -> Problem {
     let detail = format!("the body is longer than {bytes_max} bytes: split it");
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
@@ -199,11 +187,8 @@ where
     B: DeserializeOwned,
     T: DeserializeOwned + PartialSchema,
 {
-    match serde_json::from_slice(body) {
-        Ok(value) => Ok(value),
-        // The path is only computed for errors.
-        Err(e) => Err(why_not::<B, T>(body, &e)),
-    }
+    // The path is only computed for errors.
+    serde_json::from_slice(body).map_err(|e| why_not::<B, T>(body, &e))
 }
 
 fn why_not<B, T>(body: &[u8], error: &serde_json::Error) -> Problem
@@ -290,8 +275,6 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
     }
 }
 
-// An alias without the parameter for the description, because utoipa composes names from
-// parameters.
 impl<T: ToSchema> PartialSchema for OneOrMore<T> {
     fn schema() -> RefOr<Schema> {
         let one = || Ref::from_schema_name(T::name());
@@ -301,16 +284,7 @@ impl<T: ToSchema> PartialSchema for OneOrMore<T> {
     }
 }
 
-impl<T: ToSchema> ToSchema for OneOrMore<T> {
-    fn name() -> Cow<'static, str> {
-        format!("OneOrMore_{}", T::name()).into()
-    }
-
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push((T::name().into_owned(), T::schema()));
-        T::schemas(schemas);
-    }
-}
+named_by_parameter!(OneOrMore, "OneOrMore");
 
 /// An answer.
 struct Bounded(Vec<u8>);
@@ -328,6 +302,9 @@ impl io::Write for Bounded {
         Ok(())
     }
 }
+
+/// The answer of a handler.
+pub(super) type Answer = Result<Made, Problem>;
 
 /// JSON that was already encoded, on a blocking thread.
 pub(super) struct Made {
@@ -402,12 +379,8 @@ impl Made {
 
 impl IntoResponse for Made {
     fn into_response(self) -> Response {
-        let mut response = (self.status, self.body).into_response();
-        if let Some(held) = self.held {
-            response.extensions_mut().insert(Arc::new(held));
-        }
-        let json = HeaderValue::from_static("application/json");
-        response.headers_mut().insert(header::CONTENT_TYPE, json);
-        response
+        let held = self.held.map(|held| Extension(Arc::new(held)));
+        let json = [(header::CONTENT_TYPE, "application/json")];
+        (self.status, held, json, self.body).into_response()
     }
 }

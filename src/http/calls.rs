@@ -4,29 +4,20 @@ use axum::extract::{FromRequestParts, RawPathParams, State};
 use axum::http::request::Parts;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::app::Shared;
-use super::body::{Json, Made, OneOrMore};
+use super::body::{Answer, Json, Made, OneOrMore};
 use super::pages::IsCut;
 use super::params::{AsOfParams, ListAsOf, Query, WaitParams, id_in_path, set_as_path};
-use super::problem::Problem;
-use super::puts::{Handed, Put};
+use super::problem::{NotFoundOrRetracted, Problem};
+use super::puts::{Handed, Put, record};
 use crate::collections::CallQuery;
 use crate::record::ToolCallView;
 use crate::wire::new::{NewCall, NewOutcome};
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
-        .routes(routes!(request, list))
-        .routes(routes!(get))
-        .routes(routes!(done))
-}
-
 /// The key of a call in a path.
-struct CallKey {
+pub(super) struct CallKey {
     request_id: Uuid,
     call_id: String,
 }
@@ -52,23 +43,21 @@ impl<S: Send + Sync> FromRequestParts<S> for CallKey {
 #[utoipa::path(
     post,
     path = "/tool-calls",
-    tag = "tool calls",
     params(WaitParams),
     request_body = NewCall,
     responses(
         (status = 201, description = "Recorded", body = Put),
         (status = 200, description = "Unchanged: the log already has it", body = Put),
         (status = 202, description = "Queued", body = Put),
-        (status = 409, description = "Nothing to retract", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "Nothing to retract"),
     )
 )]
-async fn request(
+pub(super) async fn request(
     State(app): State<Shared>,
     Query(params): Query<WaitParams>,
     Json(new): Json<NewCall>,
-) -> Result<Made, Problem> {
-    let handed = Handed::given(OneOrMore::One(new), None, |_, _| Ok(()))?;
-    handed.answer::<Put>(&app, params.wait, |e| e.into()).await
+) -> Answer {
+    record(&app, OneOrMore::One(new), params.wait, Put::new).await
 }
 
 /// Records the outcome of a tool call.
@@ -77,57 +66,48 @@ async fn request(
 #[utoipa::path(
     post,
     path = "/tool-calls/{request_id}/{call_id}/done",
-    tag = "tool calls",
     params(("request_id" = Uuid, Path), ("call_id" = String, Path, description = "Percent-encoded"), WaitParams),
     request_body = NewOutcome,
     responses(
         (status = 201, description = "Recorded", body = Put),
         (status = 200, description = "Unchanged: the log already has it", body = Put),
         (status = 202, description = "Queued", body = Put),
-        (status = 404, description = "The call is not found, or retracted", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The call has another outcome", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "The call is not found, or retracted"),
+        (status = 409, description = "The call has another outcome"),
     )
 )]
-async fn done(
+pub(super) async fn done(
     State(app): State<Shared>,
     key: CallKey,
     Query(params): Query<WaitParams>,
     Json(new): Json<NewOutcome>,
-) -> Result<Made, Problem> {
+) -> Answer {
     let handed = Handed::given(OneOrMore::One(new), None, |given, _| {
         set_as_path(given, "request_id", &key.request_id)?;
         set_as_path(given, "call_id", &key.call_id)
     })?;
-    handed.answer::<Put>(&app, params.wait, |e| e.into()).await
+    handed
+        .answer(&app, params.wait, Problem::from, Put::new)
+        .await
 }
 
 /// Reads a tool call with its outcome.
 #[utoipa::path(
     get,
     path = "/tool-calls/{request_id}/{call_id}",
-    tag = "tool calls",
     params(("request_id" = Uuid, Path), ("call_id" = String, Path, description = "Percent-encoded"), AsOfParams),
-    responses(
-        (status = 200, description = "The call, with its outcome if it has one", body = ToolCallView),
-        (status = 404, description = "Not found, or retracted", body = Problem, content_type = "application/problem+json"),
-    )
+    responses((status = 200, description = "The call, with its outcome if it has one", body = ToolCallView), NotFoundOrRetracted)
 )]
-async fn get(
+pub(super) async fn get(
     State(app): State<Shared>,
     key: CallKey,
     Query(params): Query<AsOfParams>,
-) -> Result<Made, Problem> {
+) -> Answer {
     app.ask(move |app| {
-        let CallKey {
-            request_id,
-            call_id,
-        } = key;
-        let call = app
-            .store
-            .as_of(params.at())
-            .get_tool_call(request_id, &call_id)?;
+        let store = app.store.as_of(params.at());
+        let call = store.get_tool_call(key.request_id, &key.call_id)?;
         let call = call.ok_or_else(|| {
-            let detail = format!("there is no such call of request {request_id}");
+            let detail = format!("there is no such call of request {}", key.request_id);
             Problem::not_found(detail).with_field("call_id")
         })?;
         Made::ok(&ToolCallView::from(&call))
@@ -148,19 +128,16 @@ struct Calls<'a> {
 #[utoipa::path(
     get,
     path = "/tool-calls",
-    tag = "tool calls",
     params(CallQuery, AsOfParams),
     responses((status = 200, description = "A page", body = Calls))
 )]
-async fn list(
+pub(super) async fn list(
     State(app): State<Shared>,
     ListAsOf { query, as_of }: ListAsOf<CallQuery>,
-) -> Result<Made, Problem> {
+) -> Answer {
     app.page(move |app, bytes_max| {
-        let page = app
-            .store
-            .as_of(as_of)
-            .tool_calls_within(&query, bytes_max)?;
+        let store = app.store.as_of(as_of);
+        let page = store.tool_calls_within(&query, bytes_max)?;
         let made = Made::ok(&Calls {
             items: page.items.iter().map(ToolCallView::from).collect(),
             next: page.next.map(|next| next.to_string()),

@@ -3,20 +3,18 @@
 use std::ops::ControlFlow;
 
 use axum::extract::State;
-use axum::http::{HeaderValue, header};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::app::Shared;
-use super::body::{Json, Made, OneOrMore};
+use super::body::{Answer, Json, Made, OneOrMore};
 use super::messages::of_path;
 use super::pages::IsCut;
 use super::params::{Id, IdempotencyKey, Query};
-use super::problem::Problem;
+use super::problem::{NotFound, Problem};
 use super::puts::{Handed, status_of};
 use crate::collections::{ConversationList, ConversationQuery, MessageQuery, PAGE_LIMIT_MAX};
 use crate::line::DERIVED;
@@ -31,12 +29,6 @@ use crate::wire::pages::Paged;
 
 /// The namespace of ids derived from idempotency keys: a random UUID.
 const KEYS: Uuid = Uuid::from_u128(0x9e1b_0d3f_5c68_4f0b_9a57_6a0c_1f2d_7e44);
-
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
-        .routes(routes!(create, list))
-        .routes(routes!(get, change, erase))
-}
 
 /// The member of a new conversation with its messages.
 const MESSAGES: &str = "messages";
@@ -83,13 +75,10 @@ impl ExtraMembers {
     }
 }
 
-fn unknown(id: Uuid) -> Problem {
-    Problem::not_found(format!("there is no conversation {id}")).with_field("id")
-}
-
 fn whole(store: &Store, id: Uuid) -> Result<Whole, Problem> {
     let found = store.get_conversation(id)?;
-    found.map(Whole::of).ok_or_else(|| unknown(id))
+    let unknown = || Problem::unknown("conversation", id);
+    found.map(Whole::of).ok_or_else(unknown)
 }
 
 /// Creates a conversation.
@@ -98,7 +87,6 @@ fn whole(store: &Store, id: Uuid) -> Result<Whole, Problem> {
 #[utoipa::path(
     post,
     path = "/conversations",
-    tag = "conversations",
     params(
         ("Idempotency-Key" = Option<String>, Header, description = "Makes a retry safe, like an id", min_length = 1, max_length = 1024, pattern = "^[!-~]+$"),
     ),
@@ -106,20 +94,18 @@ fn whole(store: &Store, id: Uuid) -> Result<Whole, Problem> {
     responses(
         (status = 201, description = "Created", body = Whole),
         (status = 200, description = "Unchanged: the conversation exists", body = Whole),
-        (status = 409, description = "Another conversation has the id", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "A field is invalid", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "Another conversation has the id"),
+        (status = 422, description = "A field is invalid"),
     )
 )]
-async fn create(
+pub(super) async fn create(
     State(app): State<Shared>,
     key: IdempotencyKey,
     Json(mut new): Json<NewConversation>,
 ) -> Result<Response, Problem> {
     let messages = ExtraMembers::of(&mut new)?.messages.unwrap_or_default();
     let conversation = Handed::given(OneOrMore::One(new), None, |given, _| {
-        if let Some(id) = key.id(KEYS, 0) {
-            given.fill_text("id", || id.to_string());
-        }
+        key.fill_id(given, KEYS, 0);
         Ok(())
     })?;
     let id = conversation.keys().pop().unwrap_or_default();
@@ -128,25 +114,20 @@ async fn create(
     let messages = Handed::given(OneOrMore::More(messages), Some(MESSAGES), |given, nth| {
         of_path(given, id, &key, nth)
     })?;
-    let mut answered = conversation.put(&app, None, |e| e.into()).await?;
+    let mut answered = conversation.put(&app, None, Problem::from).await?;
     if has_messages {
-        let added = messages.put(&app, None, |e| e.into()).await?;
-        for (nth, mut added) in added.into_iter().enumerate() {
-            if let Some(Err(problem)) = added.take_if(|added| added.is_err()) {
-                return Err(problem.with_field(format!("/{MESSAGES}/{nth}")));
-            }
-            answered.push(added);
+        let added = messages.put(&app, None, Problem::from).await?;
+        for (nth, added) in added.into_iter().enumerate() {
+            let at = |problem: Problem| problem.with_field(format!("/{MESSAGES}/{nth}"));
+            answered.push(added.transpose().map_err(at)?.map(Ok));
         }
     }
     let status = status_of(&answered);
     let made = app
         .ask(move |app| Made::new(status, &whole(&app.store, id)?))
         .await?;
-    let mut response = made.into_response();
-    if let Ok(place) = HeaderValue::from_str(&format!("/conversations/{id}")) {
-        response.headers_mut().insert(header::LOCATION, place);
-    }
-    Ok(response)
+    let place = [(header::LOCATION, format!("/conversations/{id}"))];
+    Ok((place, made).into_response())
 }
 
 /// A part of a list.
@@ -167,14 +148,13 @@ struct List {
 #[utoipa::path(
     get,
     path = "/conversations",
-    tag = "conversations",
     params(ConversationQuery),
     responses((status = 200, description = "A page of conversations", body = List))
 )]
-async fn list(
+pub(super) async fn list(
     State(app): State<Shared>,
     Query(query): Query<ConversationQuery>,
-) -> Result<Made, Problem> {
+) -> Answer {
     app.page(move |app, bytes_max| {
         let (list, is_more) = app.store.conversations_within(&query, bytes_max)?;
         let ConversationList { items, total } = list;
@@ -217,14 +197,10 @@ struct WithNext {
 #[utoipa::path(
     get,
     path = "/conversations/{id}",
-    tag = "conversations",
     params(("id" = Uuid, Path)),
-    responses(
-        (status = 200, description = "The conversation with its messages", body = WithMessages),
-        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
-    )
+    responses((status = 200, description = "The conversation with its messages", body = WithMessages), NotFound)
 )]
-async fn get(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Problem> {
+pub(super) async fn get(State(app): State<Shared>, Id(id): Id<Uuid>) -> Answer {
     app.page(move |app, bytes_max| {
         let whole = whole(&app.store, id)?;
         let query = MessageQuery {
@@ -244,7 +220,7 @@ async fn get(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Proble
 /// Changes of a conversation.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Change {
+pub(super) struct Change {
     status: Option<ConversationStatus>,
     /// The last error.
     last_error: Option<String>,
@@ -258,35 +234,26 @@ struct Change {
 #[utoipa::path(
     patch,
     path = "/conversations/{id}",
-    tag = "conversations",
     params(("id" = Uuid, Path)),
     request_body = Change,
     responses(
         (status = 200, description = "The conversation after the change", body = Whole),
-        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "A field is invalid", body = Problem, content_type = "application/problem+json"),
+        NotFound,
+        (status = 422, description = "A field is invalid"),
     )
 )]
-async fn change(
+pub(super) async fn change(
     State(app): State<Shared>,
     Id(id): Id<Uuid>,
     Json(change): Json<Change>,
-) -> Result<Made, Problem> {
+) -> Answer {
     app.work(move |app| {
         whole(&app.store, id)?;
-        app.store.update_conversation(id, |conversation| {
-            if let Some(status) = change.status {
-                conversation.status = status;
-            }
-            if let Some(last_error) = change.last_error {
-                conversation.last_error = Some(last_error);
-            }
-            if let Some(project) = change.project {
-                conversation.project = Some(project);
-            }
-            if let Some(title) = change.title {
-                conversation.title = Some(title);
-            }
+        app.store.update_conversation(id, |old| {
+            old.status = change.status.unwrap_or(old.status);
+            old.last_error = change.last_error.or(old.last_error.take());
+            old.project = change.project.or(old.project.take());
+            old.title = change.title.or(old.title.take());
         })?;
         Made::ok(&whole(&app.store, id)?)
     })
@@ -297,14 +264,10 @@ async fn change(
 #[utoipa::path(
     delete,
     path = "/conversations/{id}",
-    tag = "conversations",
     params(("id" = Uuid, Path)),
-    responses(
-        (status = 200, description = "Erased from every file", body = Erased),
-        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
-    )
+    responses((status = 200, description = "Erased from every file", body = Erased), NotFound)
 )]
-async fn erase(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Problem> {
+pub(super) async fn erase(State(app): State<Shared>, Id(id): Id<Uuid>) -> Answer {
     app.work(move |app| {
         let is_known = app.store.get_conversation(id)?.is_some();
         let mut go_on = |_: &ErasedPart| ControlFlow::Continue(());
@@ -312,7 +275,7 @@ async fn erase(State(app): State<Shared>, Id(id): Id<Uuid>) -> Result<Made, Prob
         // A conversation that was removed before may have left records.
         let erased = app.store.erase(&Erasure::Conversation(id), options)?;
         if !is_known && erased.parts.is_empty() {
-            return Err(unknown(id));
+            return Err(Problem::unknown("conversation", id));
         }
         Made::ok(&erased)
     })

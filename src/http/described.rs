@@ -34,32 +34,25 @@ mod times {
 
     /// An RFC 3339 time from 1970 to 9999. With an offset, only years in which no offset leads
     /// outside this range.
-    fn instant(utc: &str) -> String {
+    pub(super) fn instant() -> String {
         let leap_years = format!("19(7[26]|8[048]|9[26])|([2-8][0-9]|9[0-8]){LEAP}");
         let inner = days_of(
             "197[1-9]|19[89][0-9]|[2-8][0-9]{3}|9[0-8][0-9]{2}",
             &leap_years,
         );
-        format!("({}T{CLOCK}{utc}|{inner}T{CLOCK}{OFFSET})", day())
-    }
-
-    pub(super) fn timestamp() -> String {
-        format!("^{}$", instant("Z?"))
-    }
-
-    pub(super) fn day_or_instant() -> String {
-        format!("^({}|{})$", day(), instant("Z?"))
-    }
-
-    pub(super) fn parameter() -> String {
-        format!("^(0|[1-9][0-9]{{0,14}}|{}|{})$", day(), instant("Z?"))
+        format!("({}T{CLOCK}Z?|{inner}T{CLOCK}{OFFSET})", day())
     }
 }
 
 /// Adds the common parts of all operations.
-pub(super) fn described(mut api: OpenApi) -> Value {
-    access::describe(&mut api);
-    let mut api = serde_json::to_value(&api).unwrap_or_default();
+pub(super) fn described(api: &OpenApi) -> Value {
+    let mut api = json!(api);
+    api["components"]["securitySchemes"] = json!({
+        "bearer": { "type": "http", "scheme": "bearer" },
+        "session": { "type": "apiKey", "in": "cookie", "name": access::COOKIE },
+    });
+    // The settings may require a token.
+    api["security"] = json!([{}, { "bearer": [] }, { "session": [] }]);
     for (path, item) in members(&mut api["paths"]) {
         for (method, operation) in members(item) {
             describe_operation(method, path, operation);
@@ -83,6 +76,10 @@ fn describe_operation(method: &str, path: &str, operation: &mut Value) {
     let words = path.split(|c: char| !c.is_ascii_alphanumeric());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     operation["operationId"] = format!("{method}_{}", words.join("_")).into();
+    operation["tags"] = json!([tag(path)]);
+    if access::OPEN.contains(&path) {
+        operation["security"] = json!([]);
+    }
     let parameters = operation
         .get_mut("parameters")
         .and_then(Value::as_array_mut);
@@ -99,10 +96,27 @@ fn describe_operation(method: &str, path: &str, operation: &mut Value) {
             body["required"] = false.into();
         }
     }
-    operation["responses"]["default"] = json!({
-        "description": "The request failed; `code` is the reason.",
-        "content": { MEDIA_TYPE: { "schema": { "$ref": "#/components/schemas/Problem" } } },
-    });
+    let responses = &mut operation["responses"];
+    responses["default"] = json!({ "description": "The request failed; `code` is the reason." });
+    for (status, response) in members(responses) {
+        // Also the default.
+        if status.as_str() >= "4" && response["content"].is_null() {
+            let problem = json!({ "$ref": "#/components/schemas/Problem" });
+            response["content"] = json!({ MEDIA_TYPE: { "schema": problem } });
+        }
+    }
+}
+
+/// The tag of an operation: by default the first part of its path.
+fn tag(path: &str) -> &str {
+    match path.split('/').nth(1).unwrap_or_default() {
+        "messages" => "conversations",
+        "tool-calls" => "tool calls",
+        "state" => "events",
+        "capture" | "search" | "stream" => "records",
+        "healthz" | "readyz" | "login" | "metrics" => "server",
+        first => first,
+    }
 }
 
 /// Adds a pattern to the schemas of ids, because not all tools know the format. An absent parameter
@@ -124,32 +138,33 @@ fn describe_parameter(schema: &mut Value) {
 /// Replaces a schema that allows null by the schema without null. Returns whether it allowed null.
 fn drop_null(schema: &mut Value) -> bool {
     let either = schema.get("oneOf").and_then(Value::as_array);
-    let Some([one, other]) = either.map(Vec::as_slice) else {
+    let Some(choices @ [_, _]) = either.map(Vec::as_slice) else {
         return false;
     };
-    let is_null = |choice: &Value| choice["type"] == "null";
-    let meant = match (is_null(one), is_null(other)) {
-        (true, false) => other.clone(),
-        (false, true) => one.clone(),
-        _ => return false,
+    let mut meant = choices.iter().filter(|choice| choice["type"] != "null");
+    let (Some(only), None) = (meant.next(), meant.next()) else {
+        return false;
     };
-    *schema = meant;
+    *schema = only.clone();
     true
 }
 
 /// Adds the format of times to text fields.
 fn describe_times(schemas: &mut Value) {
+    let (day, instant) = (times::day(), times::instant());
     let patterns = [
-        ("Day", format!("^{}$", times::day())),
-        ("TimeText", times::parameter()),
-        ("Timestamp", times::timestamp()),
+        ("Day", format!("^{day}$")),
+        (
+            "TimeText",
+            format!("^(0|[1-9][0-9]{{0,14}}|{day}|{instant})$"),
+        ),
+        ("Timestamp", format!("^{instant}$")),
+        ("SearchAfter", format!("^{day}-[0-9]{{1,19}}-[0-9]{{1,9}}$")),
     ];
     for (name, pattern) in patterns {
         schemas[name]["pattern"] = pattern.into();
     }
-    schemas["SearchAfter"]["pattern"] =
-        format!("^{}-[0-9]{{1,19}}-[0-9]{{1,9}}$", times::day()).into();
-    schemas["Moment"]["anyOf"][0]["pattern"] = times::day_or_instant().into();
+    schemas["Moment"]["anyOf"][0]["pattern"] = format!("^({day}|{instant})$").into();
 }
 
 /// Describes fields that depend on each other, and fields that are given by the path.
@@ -255,16 +270,13 @@ fn plain(value: &mut Value) {
 
 /// Replaces ``[`name`](place)`` and ``[`name`]`` by `` `name` ``.
 fn without_links(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
     let mut parts = text.split("[`");
-    plain.push_str(parts.next().unwrap_or_default());
+    let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        plain.push('`');
         let (name, rest) = part.split_once("`]").unwrap_or((part, ""));
-        plain.push_str(name);
-        plain.push('`');
         let place = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
-        plain.push_str(place.map_or(rest, |(_, rest)| rest));
+        let rest = place.map_or(rest, |(_, rest)| rest);
+        plain.extend(["`", name, "`", rest]);
     }
     plain
 }

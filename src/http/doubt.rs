@@ -1,6 +1,5 @@
 //! Tracks whether the store refuses records. While it does, no record is answered with 202.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,10 +14,7 @@ use crate::store::Store;
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Set after the store failed to write, until it writes a record again.
-#[derive(Clone)]
-pub(super) struct Doubt(Arc<Inner>);
-
-struct Inner {
+pub(super) struct Doubt {
     is_set: AtomicBool,
     checked: Mutex<Option<(Instant, Option<&'static str>)>>,
 }
@@ -30,14 +26,14 @@ impl Doubt {
         if let Some(error) = &refused {
             tracing::error!(%error, "the store refuses records");
         }
-        Doubt(Arc::new(Inner {
+        Doubt {
             is_set: AtomicBool::new(refused.is_some()),
             checked: Mutex::new(None),
-        }))
+        }
     }
 
     pub(super) fn is_set(&self) -> bool {
-        self.0.is_set.load(Ordering::Relaxed)
+        self.is_set.load(Ordering::Relaxed)
     }
 
     /// Stores the reason of a refusal.
@@ -45,7 +41,7 @@ impl Doubt {
         // A held lock and a full queue are temporary.
         let is_passing = matches!(error.kind(), ErrorKind::Locked | ErrorKind::QueueFull);
         if !error.kind().is_judgement() && !is_passing {
-            self.0.is_set.store(true, Ordering::Relaxed);
+            self.is_set.store(true, Ordering::Relaxed);
         }
     }
 
@@ -55,7 +51,7 @@ impl Doubt {
             match ack {
                 Err(error) => self.note_error(error),
                 Ok(ack) if ack.status == AckStatus::Added => {
-                    self.0.is_set.store(false, Ordering::Relaxed);
+                    self.is_set.store(false, Ordering::Relaxed);
                 }
                 Ok(_) => {}
             }
@@ -66,7 +62,7 @@ impl Doubt {
     /// would be accepted. The answer is at most one second old and not older than the last failed
     /// write. A full disk is detected at once.
     pub(super) async fn why_refused(&self, store: &Store) -> Option<&'static str> {
-        let mut checked = self.0.checked.lock().await;
+        let mut checked = self.checked.lock().await;
         let mut is_known = false;
         if let Some((at, refused)) = *checked
             && at.elapsed() < CHECK_INTERVAL

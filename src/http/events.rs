@@ -3,28 +3,18 @@
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::app::Shared;
-use super::body::{Made, OneOrMore};
-use super::pages::{IsCut, PAGE_BYTES_MAX};
+use super::body::{Answer, Made, OneOrMore};
+use super::pages::PAGE_BYTES_MAX;
 use super::params::{Id, Query, WaitParams, number_param};
-use super::problem::Problem;
-use super::puts::{Handed, Numbered, NumberedAnswer};
+use super::problem::{NotFound, Problem};
+use super::puts::{Numbered, NumberedAnswer, record};
 use crate::collections::{EventNode, EventQuery, SupervisorState};
 use crate::record::Event;
 use crate::wire::fields::{AnyInt, Int};
 use crate::wire::new::NewEvent;
 use crate::wire::pages::Paged;
-
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
-        .routes(routes!(log, list))
-        .routes(routes!(get))
-        .routes(routes!(tree))
-        .routes(routes!(state))
-}
 
 type NewEvents = OneOrMore<NewEvent>;
 
@@ -34,7 +24,6 @@ type NewEvents = OneOrMore<NewEvent>;
 #[utoipa::path(
     post,
     path = "/events",
-    tag = "events",
     params(WaitParams),
     request_body = NewEvents,
     responses(
@@ -42,18 +31,15 @@ type NewEvents = OneOrMore<NewEvent>;
         (status = 200, description = "Unchanged: the log already has them", body = NumberedAnswer),
         (status = 202, description = "Queued", body = NumberedAnswer),
         (status = 207, description = "Some were rejected: see each result", body = NumberedAnswer),
-        (status = 409, description = "The parent is not found, or another event has the id", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The parent is not found, or another event has the id"),
     )
 )]
-async fn log(
+pub(super) async fn log(
     State(app): State<Shared>,
     Query(params): Query<WaitParams>,
     body: NewEvents,
-) -> Result<Made, Problem> {
-    let handed = Handed::given(body, None, |_, _| Ok(()))?;
-    handed
-        .answer::<Numbered>(&app, params.wait, |e| e.into())
-        .await
+) -> Answer {
+    record(&app, body, params.wait, Numbered::new).await
 }
 
 type Events = Paged<Event>;
@@ -62,38 +48,27 @@ type Events = Paged<Event>;
 #[utoipa::path(
     get,
     path = "/events",
-    tag = "events",
     params(EventQuery),
     responses((status = 200, description = "A page", body = Events))
 )]
-async fn list(State(app): State<Shared>, Query(query): Query<EventQuery>) -> Result<Made, Problem> {
-    app.page(move |app, bytes_max| {
-        let page = app.store.events_within(&query, bytes_max)?;
-        let is_cut = IsCut::of(&page, query.limit);
-        Ok((Made::ok(&Events::from(page))?, is_cut))
+pub(super) async fn list(State(app): State<Shared>, Query(query): Query<EventQuery>) -> Answer {
+    app.list(query.limit, move |app, bytes_max| {
+        app.store.events_within(&query, bytes_max)
     })
     .await
-}
-
-fn unknown(id: i64) -> Problem {
-    Problem::not_found(format!("there is no event {id}")).with_field("id")
 }
 
 /// Reads an event.
 #[utoipa::path(
     get,
     path = "/events/{id}",
-    tag = "events",
     params(("id" = AnyInt, Path)),
-    responses(
-        (status = 200, description = "The event", body = Event),
-        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
-    )
+    responses((status = 200, description = "The event", body = Event), NotFound)
 )]
-async fn get(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Result<Made, Problem> {
+pub(super) async fn get(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Answer {
     app.ask(move |app| {
         let event = app.store.get_event(id)?;
-        Made::ok(&event.ok_or_else(|| unknown(id))?)
+        Made::ok(&event.ok_or_else(|| Problem::unknown("event", id))?)
     })
     .await
 }
@@ -109,18 +84,17 @@ struct Tree {
 #[utoipa::path(
     get,
     path = "/events/{id}/tree",
-    tag = "events",
     params(("id" = AnyInt, Path)),
     responses(
         (status = 200, description = "The whole tree", body = Tree),
-        (status = 422, description = "The tree has more than 8 MiB: read parts of it, or its events page by page", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The tree has more than 8 MiB: read parts of it, or its events page by page"),
+        NotFound,
     )
 )]
-async fn tree(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Result<Made, Problem> {
+pub(super) async fn tree(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Answer {
     app.read_much(move |app| {
         let tree = app.store.event_tree_within(id, PAGE_BYTES_MAX)?;
-        let tree = tree.ok_or_else(|| unknown(id))?;
+        let tree = tree.ok_or_else(|| Problem::unknown("event", id))?;
         Made::ok(&Tree { nodes: tree.nodes })
     })
     .await
@@ -130,7 +104,7 @@ async fn tree(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Result<Made
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct StateParams {
+pub(super) struct StateParams {
     /// The event that began the supervisor. Default: the latest `process.started` without a parent.
     #[serde(default, deserialize_with = "number_param")]
     supervisor_id: Option<AnyInt>,
@@ -141,14 +115,10 @@ struct StateParams {
 #[utoipa::path(
     get,
     path = "/state",
-    tag = "events",
     params(StateParams),
     responses((status = 200, description = "The state", body = SupervisorState))
 )]
-async fn state(
-    State(app): State<Shared>,
-    Query(params): Query<StateParams>,
-) -> Result<Made, Problem> {
+pub(super) async fn state(State(app): State<Shared>, Query(params): Query<StateParams>) -> Answer {
     app.ask(move |app| {
         let supervisor = params.supervisor_id.map(|id| id.0);
         Made::ok(&app.store.supervisor_state(supervisor)?)

@@ -4,18 +4,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::app::Shared;
-use super::body::Made;
-use super::problem::{self, Problem};
-
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
-        .routes(routes!(healthz))
-        .routes(routes!(readyz))
-}
+use super::body::{Answer, Made};
+use super::problem;
 
 /// Liveness.
 #[derive(Debug, Serialize, ToSchema)]
@@ -28,10 +20,9 @@ struct Alive {
 #[utoipa::path(
     get,
     path = "/healthz",
-    tag = "server",
     responses((status = 200, description = "The server answers", body = Alive))
 )]
-async fn healthz() -> Result<Made, Problem> {
+pub(super) async fn healthz() -> Answer {
     Made::ok(&Alive { status: "ok" })
 }
 
@@ -59,22 +50,18 @@ struct Readiness {
 #[utoipa::path(
     get,
     path = "/readyz",
-    tag = "server",
     responses(
         (status = 200, description = "Ready: the store accepts records", body = Readiness),
         (status = 503, description = "Not ready: `reason` says why", body = Readiness),
     )
 )]
-async fn readyz(State(app): State<Shared>) -> Result<Made, Problem> {
+pub(super) async fn readyz(State(app): State<Shared>) -> Answer {
     let refused = app.doubt.why_refused(&app.store).await;
     app.work(move |app| {
         let counts = app.store.counts();
         let refused = refused.or_else(|| counts.as_ref().err().map(problem::code));
         let counts = counts.ok();
-        let status = match refused {
-            None => StatusCode::OK,
-            Some(_) => StatusCode::SERVICE_UNAVAILABLE,
-        };
+        let status = refused.map_or(StatusCode::OK, |_| StatusCode::SERVICE_UNAVAILABLE);
         Made::new(
             status,
             &Readiness {

@@ -3,24 +3,15 @@
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::app::Shared;
-use super::body::{Made, OneOrMore};
+use super::body::{Answer, Made, OneOrMore};
 use super::pages::IsCut;
 use super::params::{Id, Limit, Query, WaitParams, number_param};
-use super::problem::Problem;
-use super::puts::{Handed, Numbered, NumberedAnswer};
+use super::puts::{Numbered, NumberedAnswer, record};
 use crate::wire::fields::{AnyInt, Int};
 use crate::wire::history::Entries;
 use crate::wire::new::NewEntry;
-
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
-        .routes(routes!(add))
-        .routes(routes!(last))
-}
 
 type NewEntries = OneOrMore<NewEntry>;
 
@@ -30,7 +21,6 @@ type NewEntries = OneOrMore<NewEntry>;
 #[utoipa::path(
     post,
     path = "/history",
-    tag = "history",
     params(WaitParams),
     request_body = NewEntries,
     responses(
@@ -38,25 +28,22 @@ type NewEntries = OneOrMore<NewEntry>;
         (status = 200, description = "Unchanged: the log already has them", body = NumberedAnswer),
         (status = 202, description = "Queued", body = NumberedAnswer),
         (status = 207, description = "Some were rejected: see each result", body = NumberedAnswer),
-        (status = 409, description = "Another entry has the id", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "Another entry has the id"),
     )
 )]
-async fn add(
+pub(super) async fn add(
     State(app): State<Shared>,
     Query(params): Query<WaitParams>,
     body: NewEntries,
-) -> Result<Made, Problem> {
-    let handed = Handed::given(body, None, |_, _| Ok(()))?;
-    handed
-        .answer::<Numbered>(&app, params.wait, |e| e.into())
-        .await
+) -> Answer {
+    record(&app, body, params.wait, Numbered::new).await
 }
 
 /// Which entries of a chat to read.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct LastParams {
+pub(super) struct LastParams {
     /// Maximum number of entries, counted from the last one. Default: 100.
     #[serde(default)]
     #[param(value_type = Option<u32>, maximum = 1000)]
@@ -70,15 +57,14 @@ struct LastParams {
 #[utoipa::path(
     get,
     path = "/history/{chat_id}",
-    tag = "history",
     params(("chat_id" = AnyInt, Path), LastParams),
     responses((status = 200, description = "The entries", body = Entries))
 )]
-async fn last(
+pub(super) async fn last(
     State(app): State<Shared>,
     Id(Int(chat_id)): Id<AnyInt>,
     Query(params): Query<LastParams>,
-) -> Result<Made, Problem> {
+) -> Answer {
     let before = params.before.map_or(i64::MAX, |id| id.0);
     app.page(move |app, bytes_max| {
         let limit = params.last.0;

@@ -7,32 +7,18 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::app::{App, Shared};
-use super::body::{Json, JsonOrNone, Made, OneOrMore};
-use super::pages::IsCut;
+use super::body::{Answer, Json, JsonOrNone, Made, OneOrMore};
 use super::params::{Id, Query, WaitParams};
-use super::problem::Problem;
+use super::problem::{NotFound, Problem};
 use super::puts::{Handed, Put, status_of};
 use crate::collections::{Inbox, TaskCounts, TaskQuery};
+use crate::error::Result;
 use crate::record::InboxTask;
 use crate::wire::fields::{AnyInt, Attempt, AttemptsMax, Int, Length};
 use crate::wire::new::NewTask;
 use crate::wire::pages::Paged;
-
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
-        .routes(routes!(enqueue, list))
-        .routes(routes!(counts))
-        .routes(routes!(claim))
-        .routes(routes!(release))
-        .routes(routes!(get))
-        .routes(routes!(done))
-        .routes(routes!(fail))
-        .routes(routes!(retry))
-}
 
 /// Queues a task.
 ///
@@ -40,7 +26,6 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 #[utoipa::path(
     post,
     path = "/inbox",
-    tag = "inbox",
     params(WaitParams),
     request_body = NewTask,
     responses(
@@ -49,26 +34,26 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         (status = 202, description = "Queued", body = Put),
     )
 )]
-async fn enqueue(
+pub(super) async fn enqueue(
     State(app): State<Shared>,
     Query(params): Query<WaitParams>,
     Json(new): Json<NewTask>,
-) -> Result<Made, Problem> {
+) -> Answer {
     let handed = Handed::given(OneOrMore::One(new), None, |_, _| Ok(()))?;
-    let mut answered = handed.put(&app, params.wait, |e| e.into()).await?;
+    let mut answered = handed.put(&app, params.wait, Problem::from).await?;
     let status = status_of(&answered);
     match answered.pop().flatten() {
         Some(Ok(ack)) => {
             let id = ack.assigned.unwrap_or(0);
             app.ask(move |app| Made::new(status, &task(app, id)?)).await
         }
-        other => Made::new(status, &Put::from((String::new(), other))),
+        other => Made::new(status, &Put::new(String::new(), other)),
     }
 }
 
 fn task(app: &App, id: i64) -> Result<InboxTask, Problem> {
-    let unknown = || Problem::not_found(format!("there is no task {id}")).with_field("id");
-    app.store.inbox().get(id)?.ok_or_else(unknown)
+    let task = app.store.inbox().get(id)?;
+    task.ok_or_else(|| Problem::unknown("task", id))
 }
 
 type Tasks = Paged<InboxTask>;
@@ -77,15 +62,12 @@ type Tasks = Paged<InboxTask>;
 #[utoipa::path(
     get,
     path = "/inbox",
-    tag = "inbox",
     params(TaskQuery),
     responses((status = 200, description = "A page", body = Tasks))
 )]
-async fn list(State(app): State<Shared>, Query(query): Query<TaskQuery>) -> Result<Made, Problem> {
-    app.page(move |app, bytes_max| {
-        let page = app.store.inbox().list_within(&query, bytes_max)?;
-        let is_cut = IsCut::of(&page, query.limit);
-        Ok((Made::ok(&Tasks::from(page))?, is_cut))
+pub(super) async fn list(State(app): State<Shared>, Query(query): Query<TaskQuery>) -> Answer {
+    app.list(query.limit, move |app, bytes_max| {
+        app.store.inbox().list_within(&query, bytes_max)
     })
     .await
 }
@@ -94,10 +76,9 @@ async fn list(State(app): State<Shared>, Query(query): Query<TaskQuery>) -> Resu
 #[utoipa::path(
     get,
     path = "/inbox/counts",
-    tag = "inbox",
     responses((status = 200, description = "Number of tasks by status", body = TaskCounts))
 )]
-async fn counts(State(app): State<Shared>) -> Result<Made, Problem> {
+pub(super) async fn counts(State(app): State<Shared>) -> Answer {
     app.ask(|app| Made::ok(&app.store.inbox().counts()?)).await
 }
 
@@ -105,21 +86,17 @@ async fn counts(State(app): State<Shared>) -> Result<Made, Problem> {
 #[utoipa::path(
     get,
     path = "/inbox/{id}",
-    tag = "inbox",
     params(("id" = AnyInt, Path)),
-    responses(
-        (status = 200, description = "The task", body = InboxTask),
-        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
-    )
+    responses((status = 200, description = "The task", body = InboxTask), NotFound)
 )]
-async fn get(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Result<Made, Problem> {
+pub(super) async fn get(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> Answer {
     app.ask(move |app| Made::ok(&task(app, id)?)).await
 }
 
 /// How to claim a task.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Claim {
+pub(super) struct Claim {
     /// A task claimed this many times fails instead. Default: no limit.
     attempts_max: Option<AttemptsMax>,
 }
@@ -136,14 +113,13 @@ fn inbox(app: &App, attempts_max: Option<AttemptsMax>) -> Inbox<'_> {
 #[utoipa::path(
     post,
     path = "/inbox/claim",
-    tag = "inbox",
     request_body = Option<Claim>,
     responses(
         (status = 200, description = "The claimed task", body = InboxTask),
         (status = 204, description = "No task is queued"),
     )
 )]
-async fn claim(
+pub(super) async fn claim(
     State(app): State<Shared>,
     JsonOrNone(claim): JsonOrNone<Claim>,
 ) -> Result<Response, Problem> {
@@ -157,7 +133,7 @@ async fn claim(
 /// Marks a task as done.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Done {
+pub(super) struct Done {
     /// The `attempts` of the claim.
     attempt: Attempt,
 }
@@ -166,40 +142,45 @@ struct Done {
 #[utoipa::path(
     post,
     path = "/inbox/{id}/done",
-    tag = "inbox",
     params(("id" = AnyInt, Path)),
     request_body = Done,
     responses(
         (status = 200, description = "The task after the change", body = InboxTask),
-        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The task is not in progress, or another attempt holds it", body = Problem, content_type = "application/problem+json"),
+        NotFound,
+        (status = 409, description = "The task is not in progress, or another attempt holds it"),
     )
 )]
-async fn done(
+pub(super) async fn done(
     State(app): State<Shared>,
     Id(Int(id)): Id<AnyInt>,
     Json(done): Json<Done>,
-) -> Result<Made, Problem> {
+) -> Answer {
+    end_claim(&app, id, done.attempt, None, |inbox, held| inbox.done(held)).await
+}
+
+/// Ends a claim, and answers with the task after the change. `end` gets the task at the given claim.
+async fn end_claim<T>(
+    app: &Shared,
+    id: i64,
+    attempt: Attempt,
+    attempts_max: Option<AttemptsMax>,
+    end: impl FnOnce(Inbox<'_>, &InboxTask) -> Result<T> + Send + 'static,
+) -> Answer {
     app.work(move |app| {
-        let held = held(app, id, done.attempt)?;
-        app.store.inbox().done(&held)?;
+        let held = InboxTask {
+            attempts: attempt.0,
+            ..task(app, id)?
+        };
+        end(inbox(app, attempts_max), &held)?;
         Made::ok(&task(app, id)?)
     })
     .await
 }
 
-/// The task at the given claim.
-fn held(app: &App, id: i64, attempt: Attempt) -> Result<InboxTask, Problem> {
-    Ok(InboxTask {
-        attempts: attempt.0,
-        ..task(app, id)?
-    })
-}
-
 /// Marks a task as failed.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Fail {
+pub(super) struct Fail {
     /// The `attempts` of the claim.
     attempt: Attempt,
     /// The reason.
@@ -210,32 +191,27 @@ struct Fail {
 #[utoipa::path(
     post,
     path = "/inbox/{id}/fail",
-    tag = "inbox",
     params(("id" = AnyInt, Path)),
     request_body = Fail,
     responses(
         (status = 200, description = "The task after the change", body = InboxTask),
-        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The task is not in progress, or another attempt holds it", body = Problem, content_type = "application/problem+json"),
+        NotFound,
+        (status = 409, description = "The task is not in progress, or another attempt holds it"),
     )
 )]
-async fn fail(
+pub(super) async fn fail(
     State(app): State<Shared>,
     Id(Int(id)): Id<AnyInt>,
     Json(fail): Json<Fail>,
-) -> Result<Made, Problem> {
-    app.work(move |app| {
-        let held = held(app, id, fail.attempt)?;
-        app.store.inbox().fail(&held, &fail.error)?;
-        Made::ok(&task(app, id)?)
-    })
-    .await
+) -> Answer {
+    let end = move |inbox: Inbox<'_>, held: &InboxTask| inbox.fail(held, &fail.error);
+    end_claim(&app, id, fail.attempt, None, end).await
 }
 
 /// Returns a task for another attempt.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Retry {
+pub(super) struct Retry {
     /// The `attempts` of the claim.
     attempt: Attempt,
     /// The reason.
@@ -248,32 +224,27 @@ struct Retry {
 #[utoipa::path(
     post,
     path = "/inbox/{id}/retry",
-    tag = "inbox",
     params(("id" = AnyInt, Path)),
     request_body = Retry,
     responses(
         (status = 200, description = "The task: queued, or failed after its last attempt", body = InboxTask),
-        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The task is not in progress, or another attempt holds it", body = Problem, content_type = "application/problem+json"),
+        NotFound,
+        (status = 409, description = "The task is not in progress, or another attempt holds it"),
     )
 )]
-async fn retry(
+pub(super) async fn retry(
     State(app): State<Shared>,
     Id(Int(id)): Id<AnyInt>,
     Json(retry): Json<Retry>,
-) -> Result<Made, Problem> {
-    app.work(move |app| {
-        let held = held(app, id, retry.attempt)?;
-        inbox(app, retry.attempts_max).retry(&held, &retry.error)?;
-        Made::ok(&task(app, id)?)
-    })
-    .await
+) -> Answer {
+    let end = move |inbox: Inbox<'_>, held: &InboxTask| inbox.retry(held, &retry.error);
+    end_claim(&app, id, retry.attempt, retry.attempts_max, end).await
 }
 
 /// The claims to release.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Release {
+pub(super) struct Release {
     /// Minimum age of a claim, in milliseconds.
     older_than_ms: Length,
     /// A task claimed this many times fails instead. Default: no limit.
@@ -290,11 +261,10 @@ struct Released {
 #[utoipa::path(
     post,
     path = "/inbox/release",
-    tag = "inbox",
     request_body = Release,
     responses((status = 200, description = "The released tasks: queued, or failed after their last attempt", body = Released))
 )]
-async fn release(State(app): State<Shared>, Json(release): Json<Release>) -> Result<Made, Problem> {
+pub(super) async fn release(State(app): State<Shared>, Json(release): Json<Release>) -> Answer {
     let timeout = Duration::from_millis(release.older_than_ms.0.unsigned_abs());
     app.work(move |app| {
         let items = inbox(app, release.attempts_max).release_stale(timeout)?;

@@ -1,13 +1,10 @@
 //! Limits the memory of all requests: bodies until they are answered, and answers until they are
 //! sent. A request beyond the limit is answered 503 with `Retry-After`.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, ready};
 
-use axum::body::{Body, Bytes, HttpBody};
-use hyper::body::{Frame, SizeHint};
+use axum::body::Bytes;
 use memmap2::MmapMut;
 
 use super::problem::Problem;
@@ -137,6 +134,16 @@ impl Held {
     }
 }
 
+impl Held {
+    /// The same bytes, which hold this memory until they are dropped.
+    pub(super) fn keep(self: &Arc<Held>, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
+        Bytes::from_owner(Kept {
+            bytes,
+            _held: Arc::clone(self),
+        })
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
         self.memory.small.fetch_add(self.small, Ordering::AcqRel);
@@ -213,82 +220,22 @@ impl Gathered {
         } = self;
         let held = Arc::new(held);
         let bytes = match pages {
-            Some((pages, len)) => Bytes::from_owner(Pages {
-                map: pages,
-                len,
-                _held: Arc::clone(&held),
-            }),
+            Some((pages, len)) => held.keep(pages).slice(..len),
             None => Bytes::from(few),
         };
         (bytes, held)
     }
 }
 
-struct Pages {
-    map: MmapMut,
-    len: usize,
+/// Bytes that hold their memory until they are dropped.
+struct Kept<T> {
+    bytes: T,
     _held: Arc<Held>,
 }
 
-impl AsRef<[u8]> for Pages {
+impl<T: AsRef<[u8]>> AsRef<[u8]> for Kept<T> {
     fn as_ref(&self) -> &[u8] {
-        self.map.get(..self.len).unwrap_or_default()
-    }
-}
-
-/// An answer that holds its memory until it is written.
-pub(super) struct Answer {
-    body: Body,
-    held: Arc<Held>,
-}
-
-impl Answer {
-    pub(super) fn new(body: Body, held: Held) -> Answer {
-        let held = Arc::new(held);
-        Answer { body, held }
-    }
-}
-
-impl HttpBody for Answer {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        let held = &self.held;
-        let frame = frame.map(|frame| {
-            let keep = |bytes| {
-                Bytes::from_owner(Part {
-                    bytes,
-                    _held: Arc::clone(held),
-                })
-            };
-            frame.map(|frame| frame.map_data(keep))
-        });
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// Bytes of an answer. The body is dropped before they are written.
-struct Part {
-    bytes: Bytes,
-    _held: Arc<Held>,
-}
-
-impl AsRef<[u8]> for Part {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
+        self.bytes.as_ref()
     }
 }
 

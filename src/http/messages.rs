@@ -1,28 +1,22 @@
 //! `/conversations/{id}/messages`: added and read; and `/messages` of all conversations.
 
-mod list;
-
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::app::Shared;
-use super::body::{Made, OneOrMore};
+use super::body::{Answer, Made, OneOrMore};
+use super::pages::IsCut;
 use super::params::{Id, IdempotencyKey, Query, Wait, set_as_path};
 use super::problem::Problem;
-use super::puts::{Answered, Each, Handed, Outcome, status_of};
-use crate::collections::{IfKnown, Warning};
+use super::puts::{Answered, Each, Handed, Outcome, parts};
+use crate::collections::{IfKnown, MessageQuery, Warning};
 use crate::error::{Error, ErrorKind, Result};
 use crate::line::Given;
-use crate::record::{Client, Conversation};
+use crate::record::{Client, Conversation, ConversationMessage};
 use crate::wire::new::NewMessage;
-
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    list::routes().routes(routes!(add))
-}
+use crate::wire::pages::Paged;
 
 type NewMessages = OneOrMore<NewMessage>;
 
@@ -51,11 +45,7 @@ struct Added {
 impl Added {
     fn new(id: String, conversation_id: Uuid, answered: Answered) -> Added {
         let status = Outcome::of(&answered);
-        let (ack, problem) = match answered {
-            Some(Ok(ack)) => (Some(ack), None),
-            Some(Err(problem)) => (None, Some(problem)),
-            None => (None, None),
-        };
+        let (ack, problem) = parts(answered);
         Added {
             id,
             conversation_id,
@@ -74,7 +64,7 @@ type AddedAnswer = Each<Added>;
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct AddParams {
+pub(super) struct AddParams {
     /// Default: by the server's `--durability`, normally when the operating system has the record. `disk`: when it is on disk. `none`: at once, with 202; the record waits in a queue. `GET /capture/rejected` lists records that were rejected later. It is lost if the server fails, or its disk fills up, before it is written.
     wait: Option<Wait>,
     /// Create the conversation if it does not exist. Default: false.
@@ -91,7 +81,6 @@ struct AddParams {
 #[utoipa::path(
     post,
     path = "/conversations/{id}/messages",
-    tag = "conversations",
     params(
         ("id" = Uuid, Path),
         AddParams,
@@ -103,33 +92,30 @@ struct AddParams {
         (status = 200, description = "Unchanged: the log already has them", body = AddedAnswer),
         (status = 202, description = "Queued", body = AddedAnswer),
         (status = 207, description = "Some were rejected: see each result", body = AddedAnswer),
-        (status = 404, description = "The conversation is not found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "Another message has the id or the sequence", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "More than 16 MiB", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "A field is invalid", body = Problem, content_type = "application/problem+json"),
-        (status = 429, description = "The queue is full: try again after Retry-After", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "The conversation is not found"),
+        (status = 409, description = "Another message has the id or the sequence"),
+        (status = 413, description = "More than 16 MiB"),
+        (status = 422, description = "A field is invalid"),
+        (status = 429, description = "The queue is full: try again after Retry-After"),
     )
 )]
-async fn add(
+pub(super) async fn add(
     State(app): State<Shared>,
     Id(conversation): Id<Uuid>,
     Query(params): Query<AddParams>,
     key: IdempotencyKey,
     body: NewMessages,
-) -> Result<Made, Problem> {
+) -> Answer {
     let handed = Handed::given(body, None, |given, nth| {
         of_path(given, conversation, &key, nth)
     })?;
     begin(&app, conversation, &params).await?;
-    let ids = handed.keys();
-    let is_array = handed.is_array();
-    let rejected = |error: &Error| rejected(error, conversation);
-    let answered = handed.put(&app, params.wait, rejected).await?;
-    let status = status_of(&answered);
-    let added = ids.into_iter().zip(answered);
-    let added = added.map(|(id, answered)| Added::new(id, conversation, answered));
-    let results: Vec<Added> = added.collect();
-    Made::new(status, &Each::new(results, is_array))
+    let rejected = |error: Error| match error.kind() {
+        ErrorKind::NotFound => no_conversation(conversation),
+        _ => Problem::from(error),
+    };
+    let added = |id, answered| Added::new(id, conversation, answered);
+    handed.answer(&app, params.wait, rejected, added).await
 }
 
 /// Sets the fields of the `nth` message that come from the path and headers.
@@ -140,9 +126,7 @@ pub(super) fn of_path(
     nth: usize,
 ) -> Result<(), Problem> {
     set_as_path(given, "conversation_id", &conversation)?;
-    if let Some(id) = key.id(conversation, nth) {
-        given.fill_text("id", || id.to_string());
-    }
+    key.fill_id(given, conversation, nth);
     Ok(())
 }
 
@@ -163,10 +147,8 @@ async fn begin(app: &Shared, id: Uuid, params: &AddParams) -> Result<(), Problem
     }
     let new = Conversation::new(id, params.client.unwrap_or(Client::Api));
     // Another request may create it meanwhile.
-    Handed::made(new, IfKnown::Skip)
-        .put(app, None, |e| e.into())
-        .await
-        .map(|_| ())
+    let created = Handed::made(new, IfKnown::Skip);
+    created.put(app, None, Problem::from).await.map(drop)
 }
 
 fn no_conversation(id: Uuid) -> Problem {
@@ -176,10 +158,59 @@ fn no_conversation(id: Uuid) -> Problem {
     Problem::not_found(detail).with_field("id")
 }
 
-/// The problem of a rejected message.
-fn rejected(error: &Error, conversation: Uuid) -> Problem {
-    match error.kind() {
-        ErrorKind::NotFound => no_conversation(conversation),
-        _ => Problem::from(error),
-    }
+/// Lists the messages of a conversation, page by page.
+#[utoipa::path(
+    get,
+    path = "/conversations/{id}/messages",
+    params(("id" = Uuid, Path), MessageQuery),
+    responses(
+        (status = 200, description = "A page", body = Messages),
+        (status = 404, description = "The conversation is not found"),
+    )
+)]
+pub(super) async fn list(
+    State(app): State<Shared>,
+    Id(id): Id<Uuid>,
+    Query(query): Query<MessageQuery>,
+) -> Answer {
+    page(&app, Some(id), query).await
+}
+
+/// Lists the messages of all conversations, by time, page by page.
+#[utoipa::path(
+    get,
+    path = "/messages",
+    params(MessageQuery),
+    responses((status = 200, description = "A page", body = Messages))
+)]
+pub(super) async fn list_all(
+    State(app): State<Shared>,
+    Query(query): Query<MessageQuery>,
+) -> Answer {
+    page(&app, None, query).await
+}
+
+async fn page(app: &Shared, of: Option<Uuid>, query: MessageQuery) -> Answer {
+    app.page(move |app, bytes_max| {
+        let page = app.store.messages_as_json(of, &query, bytes_max)?;
+        let is_cut = IsCut::of(&page, query.limit);
+        let Paged { items, next } = page.into();
+        if let Some(id) = of.filter(|_| items.is_empty())
+            && app.store.get_conversation(id)?.is_none()
+        {
+            return Err(Problem::unknown("conversation", id));
+        }
+        Ok((Made::with_items(&Next { next }, "items", items)?, is_cut))
+    })
+    .await
+}
+
+/// A page of messages.
+type Messages = Paged<ConversationMessage>;
+
+/// The fields of a page besides its items.
+#[derive(Serialize)]
+struct Next {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
 }

@@ -4,18 +4,18 @@ use std::fmt;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{HeaderValue, header};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet, text,
+};
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::{Registry, Unit};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::app::Shared;
 use super::problem::Problem;
@@ -24,10 +24,6 @@ use crate::capture::Capture;
 use crate::store::{Counts, KindCounts, Store, SyncTimes};
 
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(metrics))
-}
 
 pub(super) struct Metrics {
     registry: Registry,
@@ -70,12 +66,8 @@ impl Metrics {
     pub(super) fn new(store: &Store, capture: &Capture, rejected: &Rejected) -> Metrics {
         let mut registry = Registry::with_prefix("decklog");
         let requests = Family::new_with_constructor(times as fn() -> Histogram);
-        registry.register_with_unit(
-            "http_request",
-            "Time from request to start of answer",
-            Unit::Seconds,
-            requests.clone(),
-        );
+        let help = "Time from request to start of answer";
+        registry.register_with_unit("http_request", help, Unit::Seconds, requests.clone());
         let (connections, streams) = (Gauge::default(), Gauge::default());
         registry.register("http_connections", "Open connections", connections.clone());
         registry.register("http_streams", "Open streams", streams.clone());
@@ -99,9 +91,8 @@ impl Metrics {
             route: route.to_owned(),
             status,
         };
-        self.requests
-            .get_or_create(&request)
-            .observe(took.as_secs_f64());
+        let requests = self.requests.get_or_create(&request);
+        requests.observe(took.as_secs_f64());
     }
 }
 
@@ -122,7 +113,7 @@ impl Collector for OfStore {
             Ok(counts) => of_store(&mut to, &counts),
             Err(error) => {
                 tracing::warn!(%error, "the store cannot be read");
-                to.gauge("store_readable", "Whether the store can be read", 0)
+                to.one("store_readable", IS_READABLE, &ConstGauge::new(0_u64))
             }
         }
     }
@@ -139,18 +130,19 @@ impl OfStore {
             ("failed", stats.failed),
         ];
         let help = "Records passed to the queue, by result";
-        to.counters("queue_records", help, "outcome", records)?;
-        to.gauge(
-            "queue_length",
-            "Records that wait to be written",
-            stats.queued,
-        )?;
+        let count = ConstCounter::new;
+        to.each("queue_records", help, None, "outcome", records, count)?;
+        let help = "Records that wait to be written";
+        to.one("queue_length", help, &ConstGauge::new(stats.queued))?;
         let help = "Records answered with 202 and rejected later, by problem code";
-        to.counters("capture_rejected", help, "code", self.rejected.by_code())?;
+        let rejected = self.rejected.by_code();
+        to.each("capture_rejected", help, None, "code", rejected, count)?;
         let help = "Retries of batches because another process held the lock";
-        to.counter("queue_lock_retries", help, stats.lock_retries)
+        to.one("queue_lock_retries", help, &count(stats.lock_retries))
     }
 }
+
+const IS_READABLE: &str = "Whether the store can be read";
 
 fn of_store(to: &mut Numbers<'_>, counts: &Counts) -> fmt::Result {
     let Counts {
@@ -160,93 +152,59 @@ fn of_store(to: &mut Numbers<'_>, counts: &Counts) -> fmt::Result {
         damage,
         syncs,
     } = counts;
-    to.gauge("store_readable", "Whether the store can be read", 1)?;
+    let gauge = ConstGauge::new;
+    to.one("store_readable", IS_READABLE, &gauge(1))?;
     let help = "Whether the store refuses records after a failed write or fsync";
-    to.gauge("store_poisoned", help, u64::from(*is_poisoned))?;
-    to.gauge(
-        "last_seq",
-        "The sequence number of the last line",
-        *last_seq,
-    )?;
-    let by_kind = |number: fn(&KindCounts) -> u64| {
+    to.one("store_poisoned", help, &gauge(u64::from(*is_poisoned)))?;
+    let help = "The sequence number of the last line";
+    to.one("last_seq", help, &gauge(*last_seq))?;
+    let by = |number: fn(&KindCounts) -> u64| {
         let each = kinds.iter();
         each.map(move |of| (of.kind.stem(), number(of)))
     };
     let help = "Lines added by this server";
-    to.counters("lines_appended", help, "kind", by_kind(|of| of.appended))?;
+    let (added, count) = (by(|of| of.appended), ConstCounter::new);
+    to.each("lines_appended", help, None, "kind", added, count)?;
     let help = "Records in the store by kind; the lines of a tool call count as one";
-    to.gauges("records", help, "kind", by_kind(|of| of.records))?;
-    let help = "Files of the store";
-    to.gauges("segments", help, "kind", by_kind(|of| of.segments))?;
+    to.each("records", help, None, "kind", by(|of| of.records), gauge)?;
+    let (help, segments) = ("Files of the store", by(|of| of.segments));
+    to.each("segments", help, None, "kind", segments, gauge)?;
     let help = "The size of the files";
     let unit = Some(&Unit::Bytes);
-    to.family("segment", help, unit, "kind", by_kind(|of| of.bytes))?;
+    to.each("segment", help, unit, "kind", by(|of| of.bytes), gauge)?;
     let help = "Damaged or edited places in the files";
     let by_class = damage.by_class();
     let by_class = by_class.map(|(class, count)| (class.as_str(), count));
-    to.gauges("damage", help, "class", by_class)?;
+    to.each("damage", help, None, "class", by_class, gauge)?;
     to.times("fsync", "How long fsyncs of files took", syncs)
 }
 
 /// Writes metrics to the encoder.
 struct Numbers<'a>(DescriptorEncoder<'a>);
 
-type By<'a> = (&'a str, u64);
-const NO_EXEMPLAR: Option<&Exemplar<NoLabelSet, f64>> = None;
-
 impl Numbers<'_> {
-    fn gauge(&mut self, name: &str, help: &str, number: u64) -> fmt::Result {
-        let mut to = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Gauge)?;
-        to.encode_gauge(&number)
-    }
-
-    fn counter(&mut self, name: &str, help: &str, number: u64) -> fmt::Result {
-        let of = MetricType::Counter;
-        let mut to = self.0.encode_descriptor(name, help, None, of)?;
-        to.encode_counter(&number, NO_EXEMPLAR)
-    }
-
-    fn gauges<'b>(
+    fn one<M: EncodeMetric + TypedMetric>(
         &mut self,
         name: &str,
         help: &str,
-        label: &str,
-        by: impl IntoIterator<Item = By<'b>>,
+        metric: &M,
     ) -> fmt::Result {
-        self.family(name, help, None, label, by)
+        metric.encode(self.0.encode_descriptor(name, help, None, M::TYPE)?)
     }
 
-    fn family<'b>(
+    /// A metric for each value of a label.
+    fn each<'b, M: EncodeMetric + TypedMetric>(
         &mut self,
         name: &str,
         help: &str,
         unit: Option<&Unit>,
         label: &str,
-        by: impl IntoIterator<Item = By<'b>>,
+        by: impl IntoIterator<Item = (&'b str, u64)>,
+        metric: fn(u64) -> M,
     ) -> fmt::Result {
-        let mut to = self
-            .0
-            .encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        let mut to = self.0.encode_descriptor(name, help, unit, M::TYPE)?;
         for (value, number) in by {
-            to.encode_family(&[(label, value)])?.encode_gauge(&number)?;
-        }
-        Ok(())
-    }
-
-    fn counters<'b>(
-        &mut self,
-        name: &str,
-        help: &str,
-        label: &str,
-        by: impl IntoIterator<Item = By<'b>>,
-    ) -> fmt::Result {
-        let of = MetricType::Counter;
-        let mut to = self.0.encode_descriptor(name, help, None, of)?;
-        for (value, number) in by {
-            to.encode_family(&[(label, value)])?
-                .encode_counter(&number, NO_EXEMPLAR)?;
+            metric(number).encode(to.encode_family(&[(label, value)])?)?;
         }
         Ok(())
     }
@@ -271,10 +229,9 @@ impl Numbers<'_> {
 #[utoipa::path(
     get,
     path = "/metrics",
-    tag = "server",
     responses((status = 200, description = "OpenMetrics text", body = String, content_type = "application/openmetrics-text"))
 )]
-async fn metrics(State(app): State<Shared>) -> Result<Response, Problem> {
+pub(super) async fn metrics(State(app): State<Shared>) -> Result<Response, Problem> {
     let text = app
         .ask(|app| {
             let mut text = String::new();
@@ -285,10 +242,5 @@ async fn metrics(State(app): State<Shared>) -> Result<Response, Problem> {
             Ok(text)
         })
         .await?;
-    let mut response = text.into_response();
-    let media_type = HeaderValue::from_static(MEDIA_TYPE);
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, media_type);
-    Ok(response)
+    Ok(([(header::CONTENT_TYPE, MEDIA_TYPE)], text).into_response())
 }

@@ -26,6 +26,7 @@ mod health;
 mod history;
 mod impatient;
 mod inbox;
+mod long;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod memory;

@@ -1,11 +1,13 @@
 //! The parameters of requests: in the path, in the query, and a header.
 
+use std::borrow::Cow;
+use std::fmt::Display;
 use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -36,6 +38,15 @@ fn query<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
             Problem::bad_request(format!("{path}: {detail}")).with_field(path)
         }
     })
+}
+
+/// Parses a list of words, separated by commas.
+pub(super) fn separated_by_commas<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    let text = Cow::<str>::deserialize(from)?;
+    let words = text.split(',').map(str::parse).collect::<Result<_, _>>();
+    words.map(Some).map_err(D::Error::custom)
 }
 
 /// The query of a list, and the time whose state the list shows.
@@ -149,6 +160,24 @@ pub(super) fn set_as_path<T: PartialEq + ToString + DeserializeOwned>(
     Ok(())
 }
 
+/// Parses a header that may be given once.
+pub(super) fn header_once<T>(
+    parts: &Parts,
+    name: &str,
+    expected: &str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, Problem> {
+    let mut values = parts.headers.get_all(name).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let text = value.to_str().ok().filter(|_| values.next().is_none());
+    let parsed = text.and_then(parse);
+    parsed
+        .map(Some)
+        .ok_or_else(|| Problem::bad_request(format!("{name} must be {expected}")).with_field(name))
+}
+
 /// The idempotency key: repeated requests with the same key take effect once.
 pub(super) struct IdempotencyKey(pub(super) Option<String>);
 
@@ -156,30 +185,23 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<IdempotencyKey, Problem> {
-        const NAME: &str = "Idempotency-Key";
-        let mut values = parts.headers.get_all(NAME).iter();
-        let (value, more) = (values.next(), values.next());
-        let Some(value) = value else {
-            return Ok(IdempotencyKey(None));
-        };
-        let key = value.to_str().ok().filter(|_| more.is_none());
-        let is_printable = |key: &str| key.bytes().all(|byte| byte.is_ascii_graphic());
-        let key = key.filter(|key| (1..=NAME_BYTES_MAX).contains(&key.len()) && is_printable(key));
-        let key = key.ok_or_else(|| {
-            let detail = format!(
-                "{NAME} must be a single value of 1 to {NAME_BYTES_MAX} visible ASCII characters"
-            );
-            Problem::bad_request(detail).with_field(NAME)
-        })?;
-        Ok(IdempotencyKey(Some(key.to_owned())))
+        let expected = format!("a single value of 1 to {NAME_BYTES_MAX} visible ASCII characters");
+        let key = header_once(parts, "Idempotency-Key", &expected, |key| {
+            let is_printable = key.bytes().all(|byte| byte.is_ascii_graphic());
+            let is_fit = is_printable && (1..=NAME_BYTES_MAX).contains(&key.len());
+            is_fit.then(|| key.to_owned())
+        });
+        key.map(IdempotencyKey)
     }
 }
 
 impl IdempotencyKey {
-    /// The id for the `nth` record of a request with this key, within `scope`.
-    pub(super) fn id(&self, scope: Uuid, nth: usize) -> Option<Uuid> {
-        let key = self.0.as_ref()?;
-        let of_key = Uuid::new_v5(&scope, key.as_bytes());
-        Some(Uuid::new_v5(&of_key, &nth.to_le_bytes()))
+    /// Sets the id of the `nth` record of a request with this key, within `scope`.
+    pub(super) fn fill_id(&self, given: &mut Given<'static>, scope: Uuid, nth: usize) {
+        if let Some(key) = &self.0 {
+            let of_key = Uuid::new_v5(&scope, key.as_bytes());
+            let id = Uuid::new_v5(&of_key, &nth.to_le_bytes());
+            given.fill_text("id", || id.to_string());
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! Errors as problem details (RFC 9457).
 
-use axum::http::{HeaderValue, StatusCode, header};
+use std::fmt::{self, Display};
+
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::{IntoResponses, ToSchema};
 
 use crate::error::{Error, ErrorKind};
 use crate::wire::issues::{Issue, in_words};
@@ -37,6 +39,16 @@ pub(super) struct Problem {
     retry_after: Option<u16>,
 }
 
+/// The response for an unknown id, in descriptions.
+#[derive(IntoResponses)]
+#[response(status = 404, description = "Not found")]
+pub(super) struct NotFound;
+
+/// The response for the id of a record that may have been retracted, in descriptions.
+#[derive(IntoResponses)]
+#[response(status = 404, description = "Not found, or retracted")]
+pub(super) struct NotFoundOrRetracted;
+
 impl Problem {
     pub(super) fn new(
         status: StatusCode,
@@ -61,6 +73,16 @@ impl Problem {
 
     pub(super) fn not_found(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
+    }
+
+    /// An unsupported value of this header.
+    pub(super) fn unsupported(header: &str, detail: impl Into<String>) -> Problem {
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        Problem::new(status, "unsupported_media_type", detail).with_field(header)
+    }
+
+    pub(super) fn unknown(kind: &str, id: impl Display) -> Problem {
+        Problem::not_found(format!("there is no {kind} {id}")).with_field("id")
     }
 
     /// A JSON body with invalid content.
@@ -114,11 +136,6 @@ impl Problem {
     pub(super) fn within(self, pointer: &str) -> Problem {
         let field = self.field.map(|field| format!("{pointer}{field}"));
         Problem { field, ..self }
-    }
-
-    /// The problem of a record in a body, at a JSON pointer.
-    pub(super) fn at(error: &Error, pointer: &str) -> Problem {
-        Problem::from(error).within(pointer)
     }
 }
 
@@ -178,25 +195,24 @@ impl From<&Error> for Problem {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Problem {
-        Problem::at(&error, "")
+        Problem::from(&error)
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let body = serde_json::to_vec(&self).unwrap_or_default();
-        let mut response = (self.status(), body).into_response();
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-        if let Some(seconds) = self.retry_after {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        response
+        let status = self.status();
+        let media_type = [(header::CONTENT_TYPE, MEDIA_TYPE)];
+        let retry = self.retry_after.map(|secs| [(header::RETRY_AFTER, secs)]);
+        let bearer = [(header::WWW_AUTHENTICATE, "Bearer")];
+        let bearer = (status == StatusCode::UNAUTHORIZED).then_some(bearer);
+        (status, media_type, retry, bearer, body).into_response()
     }
 }
 
-impl std::fmt::Display for Problem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.detail)
     }
 }

@@ -1,7 +1,5 @@
 //! Records in requests, and their results.
 
-use std::borrow::Cow;
-
 use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::Value;
@@ -10,7 +8,7 @@ use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::app::App;
-use super::body::{Made, OneOrMore};
+use super::body::{Answer, Made, OneOrMore};
 use super::params::Wait;
 use super::problem::Problem;
 use crate::collections::{Ack, AckStatus, IfKnown, Warning, given};
@@ -18,6 +16,7 @@ use crate::error::Error;
 use crate::line::Given;
 use crate::record::Record;
 use crate::wire::new::{New, NewForm};
+use crate::wire::pages::named_by_parameter;
 
 /// The log's answer to a record; `None` while it waits to be written.
 pub(super) type Answered = Option<Result<Ack, Problem>>;
@@ -41,11 +40,17 @@ impl Outcome {
         match answered {
             None => Outcome::Queued,
             Some(Err(_)) => Outcome::Rejected,
-            Some(Ok(ack)) => match ack.status {
-                AckStatus::Added => Outcome::Added,
-                AckStatus::Unchanged => Outcome::Unchanged,
-            },
+            Some(Ok(ack)) if ack.status == AckStatus::Added => Outcome::Added,
+            Some(Ok(_)) => Outcome::Unchanged,
         }
+    }
+}
+
+/// What the log assigned to a record, or the reason of its rejection.
+pub(super) fn parts(answered: Answered) -> (Option<Ack>, Option<Problem>) {
+    match answered.transpose() {
+        Ok(ack) => (ack, None),
+        Err(problem) => (None, Some(problem)),
     }
 }
 
@@ -65,14 +70,10 @@ pub(super) struct Put {
     problem: Option<Problem>,
 }
 
-impl From<(String, Answered)> for Put {
-    fn from((_, answered): (String, Answered)) -> Put {
+impl Put {
+    pub(super) fn new(_: String, answered: Answered) -> Put {
         let status = Outcome::of(&answered);
-        let (ack, problem) = match answered {
-            Some(Ok(ack)) => (Some(ack), None),
-            Some(Err(problem)) => (None, Some(problem)),
-            None => (None, None),
-        };
+        let (ack, problem) = parts(answered);
         Put {
             seq: ack.map(|ack| ack.seq),
             status,
@@ -91,9 +92,9 @@ pub(super) struct Identified {
     put: Put,
 }
 
-impl From<(String, Answered)> for Identified {
-    fn from((id, answered): (String, Answered)) -> Identified {
-        let put = (String::new(), answered).into();
+impl Identified {
+    pub(super) fn new(id: String, answered: Answered) -> Identified {
+        let put = Put::new(String::new(), answered);
         Identified { id, put }
     }
 }
@@ -108,16 +109,12 @@ pub(super) struct Numbered {
     put: Put,
 }
 
-impl From<(String, Answered)> for Numbered {
-    fn from((key, answered): (String, Answered)) -> Numbered {
-        let id = match &answered {
-            Some(Ok(ack)) => ack.assigned,
-            _ => None,
-        };
-        Numbered {
-            id,
-            put: (key, answered).into(),
-        }
+impl Numbered {
+    pub(super) fn new(key: String, answered: Answered) -> Numbered {
+        let ack = answered.as_ref().and_then(|answer| answer.as_ref().ok());
+        let id = ack.and_then(|ack| ack.assigned);
+        let put = Put::new(key, answered);
+        Numbered { id, put }
     }
 }
 
@@ -144,8 +141,6 @@ impl<T> Each<T> {
 pub(super) type IdentifiedAnswer = Each<Identified>;
 pub(super) type NumberedAnswer = Each<Numbered>;
 
-// An alias without the parameter for the description, because utoipa composes names from
-// parameters.
 impl<T: ToSchema> PartialSchema for Each<T> {
     fn schema() -> RefOr<Schema> {
         let one = || Ref::from_schema_name(T::name());
@@ -156,16 +151,7 @@ impl<T: ToSchema> PartialSchema for Each<T> {
     }
 }
 
-impl<T: ToSchema> ToSchema for Each<T> {
-    fn name() -> Cow<'static, str> {
-        format!("Each_{}", T::name()).into()
-    }
-
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push((T::name().into_owned(), T::schema()));
-        T::schemas(schemas);
-    }
-}
+named_by_parameter!(Each, "Each");
 
 /// The records of a request.
 pub(super) struct Handed {
@@ -219,14 +205,8 @@ impl Handed {
 
     /// The keys of the records, as text.
     pub(super) fn keys(&self) -> Vec<String> {
-        self.records
-            .iter()
-            .map(|(record, _)| record.key())
-            .collect()
-    }
-
-    pub(super) fn is_array(&self) -> bool {
-        self.is_array
+        let records = self.records.iter();
+        records.map(|(record, _)| record.key()).collect()
     }
 
     /// Records them. In an array each is accepted or `rejected` separately; an invalid record, or the
@@ -235,48 +215,53 @@ impl Handed {
         self,
         app: &App,
         wait: Option<Wait>,
-        rejected: impl Fn(&Error) -> Problem,
+        rejected: impl Fn(Error) -> Problem,
     ) -> Result<Vec<Answered>, Problem> {
-        let Handed {
-            records,
-            is_array,
-            pointer,
-        } = self;
-        let count = records.len();
+        let count = self.records.len();
         let checked = |(nth, (record, if_known)): (usize, (Record, IfKnown))| {
-            let record = given(record);
-            let place = || place(&pointer, is_array.then_some(nth));
-            let record = record.map_err(|e| Problem::at(&e, &place()))?;
+            let place = || place(&self.pointer, self.is_array.then_some(nth));
+            let record = given(record).map_err(|e| Problem::from(e).within(&place()))?;
             Ok((record, if_known))
         };
-        let records = records.into_iter().enumerate().map(checked);
+        let records = self.records.into_iter().enumerate().map(checked);
         let records = records.collect::<Result<Vec<_>, Problem>>()?;
         let Some(acks) = app.record(records, wait).await? else {
             return Ok((0..count).map(|_| None).collect());
         };
-        let answered = acks
-            .into_iter()
-            .map(|ack| ack.map_err(|error| rejected(&error)));
-        if is_array {
+        let answered = acks.into_iter().map(|ack| ack.map_err(&rejected));
+        if self.is_array {
             return Ok(answered.map(Some).collect());
         }
         answered.map(|ack| ack.map(|ack| Some(Ok(ack)))).collect()
     }
 
-    /// Like [`put`](Handed::put), with the results as the answer.
-    pub(super) async fn answer<T: From<(String, Answered)> + Serialize>(
+    /// Like [`put`](Handed::put), with the results as the answer. `result` gets the key of a record.
+    pub(super) async fn answer<T: Serialize>(
         self,
         app: &App,
         wait: Option<Wait>,
-        rejected: impl Fn(&Error) -> Problem,
-    ) -> Result<Made, Problem> {
+        rejected: impl Fn(Error) -> Problem,
+        result: impl Fn(String, Answered) -> T,
+    ) -> Answer {
         let is_array = self.is_array;
         let keys = self.keys();
         let answered = self.put(app, wait, rejected).await?;
         let status = status_of(&answered);
-        let results: Vec<T> = keys.into_iter().zip(answered).map(T::from).collect();
-        Made::new(status, &Each::new(results, is_array))
+        let results = keys.into_iter().zip(answered);
+        let results = results.map(|(key, answered)| result(key, answered));
+        Made::new(status, &Each::new(results.collect(), is_array))
     }
+}
+
+/// Records a body; the answer has the results of its records.
+pub(super) async fn record<T: Serialize, F: NewForm>(
+    app: &App,
+    body: OneOrMore<New<F>>,
+    wait: Option<Wait>,
+    result: impl Fn(String, Answered) -> T,
+) -> Answer {
+    let handed = Handed::given(body, None, |_, _| Ok(()))?;
+    handed.answer(app, wait, Problem::from, result).await
 }
 
 /// The position of a record in a body, as a JSON pointer.

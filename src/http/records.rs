@@ -7,13 +7,11 @@ use std::io::Read;
 
 use axum::body::Bytes;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub(super) use self::lines::describe as describe_lines;
 use self::zstd::ZstdReader;
@@ -22,6 +20,7 @@ use super::body::{check_type, push, read};
 use super::memory::Gathered;
 use super::params::Query;
 use super::problem::Problem;
+use super::puts::parts;
 use crate::collections::{Ack, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Warning};
 use crate::error::{Error, Result};
 use crate::line::LINE_BYTES_MAX;
@@ -34,15 +33,11 @@ const READ_BYTES: usize = 64 << 10;
 /// Maximum number of lines of a body, including blank lines. Each non-blank line has an answer.
 const LINES_MAX: usize = 100_000;
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(record))
-}
-
 /// When records are acknowledged.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct WaitParams {
+pub(super) struct WaitParams {
     /// `disk`: when they are on disk. Default: by the server's `--durability`, normally when the operating system has them.
     wait: Option<WaitFor>,
 }
@@ -84,10 +79,7 @@ struct LineResult {
 
 impl LineResult {
     fn new(line: u64, answer: Result<Ack, Problem>) -> LineResult {
-        let (ack, problem) = match answer {
-            Ok(ack) => (Some(ack), None),
-            Err(problem) => (None, Some(problem)),
-        };
+        let (ack, problem) = parts(Some(answer));
         LineResult {
             line,
             seq: ack.map(|ack| ack.seq),
@@ -108,22 +100,20 @@ impl LineResult {
 #[utoipa::path(
     post,
     path = "/records",
-    tag = "records",
     params(WaitParams),
     request_body(content = Vec<RecordLine>, content_type = "application/x-ndjson", description = "One JSON object per line. The schema describes all lines as an array."),
     responses(
         (status = 200, description = "The result of each line that is not blank, one JSON object per line. The schema describes all lines as an array.", body = Vec<LineResult>, content_type = "application/x-ndjson"),
-        (status = 413, description = "The body is longer than 16 MiB, decompressed, or has too many lines", body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "The body has another media type or another content coding", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "The body is longer than 16 MiB, decompressed, or has too many lines"),
+        (status = 415, description = "The body has another media type or another content coding"),
     )
 )]
-async fn record(
+pub(super) async fn record(
     State(app): State<Shared>,
     Query(params): Query<WaitParams>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let is_it = |name: &str| [MEDIA_TYPE, "application/jsonl"].contains(&name);
-    check_type(request.headers(), is_it, MEDIA_TYPE)?;
+    check_type(request.headers(), MEDIA_TYPE, &["application/jsonl"])?;
     let coding = Coding::of(request.headers())?;
     let body = read(request.into_body(), &app).await?;
     let put = app.work(move |app| {
@@ -134,12 +124,7 @@ async fn record(
     if params.wait == Some(WaitFor::Disk) && is_any_in_log {
         app.syncer.sync().await?;
     }
-    let mut response = answer.into_response();
-    let media_type = HeaderValue::from_static(MEDIA_TYPE);
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, media_type);
-    Ok(response)
+    Ok(([(header::CONTENT_TYPE, MEDIA_TYPE)], answer).into_response())
 }
 
 /// The compression of a body.
@@ -153,18 +138,14 @@ enum Coding {
 impl Coding {
     fn of(headers: &HeaderMap) -> Result<Coding, Problem> {
         let named = headers.get(header::CONTENT_ENCODING);
-        match named
-            .map(|name| name.as_bytes().to_ascii_lowercase())
-            .as_deref()
-        {
+        let named = named.map(|name| name.as_bytes().to_ascii_lowercase());
+        match named.as_deref() {
             None | Some(b"identity") => Ok(Coding::Identity),
             Some(b"gzip" | b"x-gzip") => Ok(Coding::Gzip),
             Some(b"zstd") => Ok(Coding::Zstd),
             Some(_) => {
                 let detail = "the content coding must be gzip or zstd";
-                let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-                let problem = Problem::new(status, "unsupported_media_type", detail);
-                Err(problem.with_field("Content-Encoding"))
+                Err(Problem::unsupported("Content-Encoding", detail))
             }
         }
     }
@@ -174,24 +155,21 @@ impl Coding {
         let mut from: Box<dyn Read + '_> = match self {
             Coding::Identity => return Ok(body),
             Coding::Gzip => Box::new(MultiGzDecoder::new(&body[..])),
-            Coding::Zstd => Box::new(ZstdReader::new(&body, app.limits.body_bytes_max)),
+            Coding::Zstd => Box::new(ZstdReader::new(&body, app.options.body_bytes_max)),
         };
-        let mut whole = Gathered::new(&app.bodies, app.limits.body_bytes_max);
+        let mut whole = Gathered::new(&app.bodies, app.options.body_bytes_max);
         let mut room = vec![0; READ_BYTES];
         loop {
-            let read = from.read(&mut room).map_err(|e| broken(&e))?;
+            let read = from.read(&mut room).map_err(|e| {
+                let detail = format!("the body does not match its Content-Encoding: {e}");
+                Problem::bad_request(detail)
+            })?;
             if read == 0 {
                 return Ok(whole.whole().0);
             }
             push(&mut whole, &room[..read])?;
         }
     }
-}
-
-fn broken(error: &std::io::Error) -> Problem {
-    Problem::bad_request(format!(
-        "the body does not match its Content-Encoding: {error}"
-    ))
 }
 
 /// Records a body; returns the results of its lines, and whether any of them is in the log.
@@ -246,7 +224,7 @@ impl Answers<'_> {
         match answers {
             Ok(answers) => {
                 for (line, answer) in answers {
-                    self.report(line, answer.map_err(|e| Problem::at(&e, "")));
+                    self.report(line, answer.map_err(Problem::from));
                 }
             }
             Err(failed) => {

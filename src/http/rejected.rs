@@ -6,13 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::app::Shared;
-use super::body::Made;
-use super::problem::{self, Problem};
+use super::body::{Answer, Made};
+use super::problem;
 use crate::error::Error;
 use crate::record::{Record, Timestamp};
 
@@ -20,10 +18,6 @@ use crate::record::{Record, Timestamp};
 const KEPT_MAX: usize = 1_000;
 /// Maximum bytes of a reason.
 const REASON_BYTES_MAX: usize = 1 << 10;
-
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(rejected))
-}
 
 /// A record that was answered with 202 and rejected later.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -68,7 +62,7 @@ impl Rejected {
         };
         let kind = record.kind().stem();
         tracing::error!(kind, key = ?key, code, "a record that was answered with 202 was rejected");
-        let mut detail = error.reason().clone();
+        let mut detail = error.reason();
         let end = (0..=REASON_BYTES_MAX).rfind(|end| detail.is_char_boundary(*end));
         detail.truncate(end.unwrap_or_default());
         let mut kept = self.recent();
@@ -115,10 +109,9 @@ struct Rejections {
 #[utoipa::path(
     get,
     path = "/capture/rejected",
-    tag = "records",
     responses((status = 200, description = "The latest rejections", body = Rejections))
 )]
-async fn rejected(State(app): State<Shared>) -> Result<Made, Problem> {
+pub(super) async fn rejected(State(app): State<Shared>) -> Answer {
     let kept = app.rejected.recent();
     let rejections = Rejections {
         rejected: kept.latest.iter().rev().cloned().collect(),

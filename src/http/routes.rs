@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
-use axum::body::{Body, Bytes, HttpBody as _};
+use axum::body::{Bytes, HttpBody as _, to_bytes};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
@@ -13,10 +13,11 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::app::{HELD, Shared};
 use super::described::described;
-use super::memory::{Answer, Held, SMALL_BYTES};
+use super::memory::{Held, SMALL_BYTES};
 use super::problem::Problem;
 use super::unqueried::{refuse, unqueried};
 use super::{
@@ -54,50 +55,76 @@ use crate::wire::fields::{AnyInt, SearchAfter};
 )]
 struct Described;
 
+/// All operations, with their descriptions.
+fn operations() -> OpenApiRouter<Shared> {
+    OpenApiRouter::with_openapi(Described::openapi())
+        .routes(routes!(conversations::create, conversations::list))
+        .routes(routes!(conversations::get, conversations::change))
+        .routes(routes!(conversations::erase))
+        .routes(routes!(messages::add, messages::list))
+        .routes(routes!(messages::list_all))
+        .routes(routes!(analytics::usage))
+        .routes(routes!(analytics::models))
+        .routes(routes!(analytics::errors))
+        .routes(routes!(analytics::latency))
+        .routes(routes!(analytics::tasks))
+        .routes(routes!(analytics::context))
+        .routes(routes!(analytics::compression))
+        .routes(routes!(analytics::active))
+        .routes(routes!(analytics::dashboard))
+        .routes(routes!(turns::add, turns::list))
+        .routes(routes!(turns::get))
+        .routes(routes!(calls::request, calls::list))
+        .routes(routes!(calls::get))
+        .routes(routes!(calls::done))
+        .routes(routes!(proposals::propose, proposals::list))
+        .routes(routes!(proposals::get))
+        .routes(routes!(proposals::step))
+        .routes(routes!(events::log, events::list))
+        .routes(routes!(events::get))
+        .routes(routes!(events::tree))
+        .routes(routes!(events::state))
+        .routes(routes!(history::add))
+        .routes(routes!(history::last))
+        .routes(routes!(inbox::enqueue, inbox::list))
+        .routes(routes!(inbox::counts))
+        .routes(routes!(inbox::claim))
+        .routes(routes!(inbox::release))
+        .routes(routes!(inbox::get))
+        .routes(routes!(inbox::done))
+        .routes(routes!(inbox::fail))
+        .routes(routes!(inbox::retry))
+        .routes(routes!(thoughts::add, thoughts::list))
+        .routes(routes!(thoughts::verify))
+        .routes(routes!(thoughts::get))
+        .routes(routes!(records::record))
+        .routes(routes!(rejected::rejected))
+        .routes(routes!(search::search))
+        .routes(routes!(stream::stream))
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .routes(routes!(access::login::login))
+        .routes(routes!(metrics::metrics))
+}
+
 pub(super) fn router(app: Shared, more: Router<Shared>) -> Router {
-    let (router, api) = OpenApiRouter::with_openapi(Described::openapi())
-        .merge(conversations::routes())
-        .merge(messages::routes())
-        .merge(analytics::routes())
-        .merge(turns::routes())
-        .merge(calls::routes())
-        .merge(proposals::routes())
-        .merge(events::routes())
-        .merge(history::routes())
-        .merge(inbox::routes())
-        .merge(thoughts::routes())
-        .merge(records::routes())
-        .merge(rejected::routes())
-        .merge(search::routes())
-        .merge(stream::routes())
-        .merge(health::routes())
-        .merge(access::routes())
-        .merge(metrics::routes())
-        .split_for_parts();
-    let api = described(api);
+    let (router, api) = operations().split_for_parts();
+    let api = described(&api);
     let unqueried = unqueried(&api);
     let api = Bytes::from(api.to_string());
-    let describe = move || {
-        let json = HeaderValue::from_static("application/json");
-        std::future::ready(([(header::CONTENT_TYPE, json)], api.clone()))
-    };
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    let describe = move || std::future::ready((json, api.clone()));
     router
         .route("/openapi.json", get(describe))
         .merge(more)
-        .fallback(nothing_there)
-        .method_not_allowed_fallback(not_so)
+        .fallback(async || Problem::not_found("unknown path: see /openapi.json"))
+        .method_not_allowed_fallback(async || {
+            let detail = "method not allowed: see the Allow header";
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+        })
         .layer(middleware::from_fn_with_state(unqueried, refuse))
         .layer(middleware::from_fn_with_state(app.clone(), around))
         .with_state(app)
-}
-
-async fn nothing_there() -> Problem {
-    Problem::not_found("unknown path: see /openapi.json")
-}
-
-async fn not_so() -> Problem {
-    let detail = "method not allowed: see the Allow header";
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }
 
 /// The layer around every request: counts it, logs it without client content, and adds headers that
@@ -112,7 +139,7 @@ async fn around(
     let method = name_of(request.method());
     let is_read = request.method() == Method::GET;
     let answered = HELD.scope(RefCell::default(), access::guard(&app, request, next));
-    let mut response = held(&app, answered.await, is_read);
+    let mut response = held(&app, answered.await, is_read).await;
     let route = path.as_ref().map_or("none", MatchedPath::as_str);
     let (status, took) = (response.status().as_u16(), started.elapsed());
     app.metrics.count(method, route, status, took);
@@ -137,7 +164,7 @@ async fn around(
 
 /// An answer that reserves memory until its client has read it. Only answers to reads are rejected,
 /// because they can be requested again.
-fn held(app: &Shared, mut response: Response, is_read: bool) -> Response {
+async fn held(app: &Shared, mut response: Response, is_read: bool) -> Response {
     let length = response.body().size_hint().exact();
     let length = usize::try_from(length.unwrap_or(0)).unwrap_or(usize::MAX);
     if length <= SMALL_BYTES {
@@ -151,19 +178,15 @@ fn held(app: &Shared, mut response: Response, is_read: bool) -> Response {
         Err(problem) if is_read => return problem.into_response(),
         Err(_) | Ok(()) => {}
     }
-    response.map(|body| Body::new(Answer::new(body, held)))
+    let (parts, body) = response.into_parts();
+    // A body of known length is in memory already.
+    let bytes = to_bytes(body, length).await.unwrap_or_default();
+    Response::from_parts(parts, Arc::new(held).keep(bytes).into())
 }
 
 /// A method's name; unknown ones are `OTHER`.
 fn name_of(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "GET",
-        Method::HEAD => "HEAD",
-        Method::POST => "POST",
-        Method::PUT => "PUT",
-        Method::PATCH => "PATCH",
-        Method::DELETE => "DELETE",
-        Method::OPTIONS => "OPTIONS",
-        _ => "other",
-    }
+    let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    let name = known.into_iter().find(|name| method == name);
+    name.unwrap_or("other")
 }

@@ -6,11 +6,9 @@ use std::time::{Duration, Instant};
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::app::Shared;
-use super::body::Made;
+use super::body::{Answer, Made};
 use super::params::{Limit, Query, TimeText};
 use super::problem::Problem;
 use crate::collections::{Found, SearchQuery};
@@ -20,15 +18,11 @@ use crate::wire::fields::{KindName, SearchAfter};
 /// Time after which a search returns its matches so far.
 const SEARCH_TIME_MAX: Duration = Duration::from_secs(10);
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(search))
-}
-
 /// What to look for.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct SearchParams {
+pub(super) struct SearchParams {
     /// The text. Upper and lower case are the same; there are no wildcards.
     #[param(min_length = 1, max_length = 1024)]
     text: String,
@@ -54,14 +48,13 @@ struct SearchParams {
 #[utoipa::path(
     get,
     path = "/search",
-    tag = "records",
     params(SearchParams),
     responses((status = 200, description = "The matches", body = Found))
 )]
-async fn search(
+pub(super) async fn search(
     State(app): State<Shared>,
     Query(params): Query<SearchParams>,
-) -> Result<Made, Problem> {
+) -> Answer {
     let query = SearchQuery {
         text: params.text,
         kind: params.kind.map(|kind| kind.0),

@@ -16,7 +16,6 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use prometheus_client::metrics::gauge::Gauge;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
@@ -24,7 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt;
 
 use super::access::Gatekeeper;
-use super::app::{Answers, App, Limits};
+use super::app::{Answers, App};
 use super::doubt::Doubt;
 use super::impatient::Impatient;
 #[cfg(feature = "mcp")]
@@ -35,7 +34,6 @@ use super::rejected::Rejected;
 use super::routes::router;
 use super::syncer::Syncer;
 use super::tls::Certificate;
-use crate::analytics::Analytics;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::Store;
 use crate::wire::feed::Feed;
@@ -136,8 +134,6 @@ pub struct Server {
     addr: SocketAddr,
     certificate: Option<Arc<Certificate>>,
     app: Arc<App>,
-    rejected: Rejected,
-    options: Options,
     stop: watch::Sender<bool>,
     #[cfg(feature = "mcp")]
     mcp: Mcp,
@@ -207,13 +203,13 @@ impl Server {
         let listener = runtime.block_on(TcpListener::bind(addr));
         let listener = listener.map_err(|e| not_bound(addr, &e))?;
         let addr = listener.local_addr().map_err(|e| not_bound(addr, &e))?;
-        let doubt = Doubt::of(&store);
+        let doubt = Arc::new(Doubt::of(&store));
         let rejected = Rejected::default();
         let capture = store
             .capture_options()
             .queue_records_max(options.queue_records_max)
             .on_error({
-                let (doubt, rejected) = (doubt.clone(), rejected.clone());
+                let (doubt, rejected) = (Arc::clone(&doubt), rejected.clone());
                 move |error, record| {
                     doubt.note_error(error);
                     rejected.note(error, record);
@@ -229,7 +225,7 @@ impl Server {
             answers,
             metrics: Metrics::new(&store, &capture, &rejected),
             capture,
-            rejected: rejected.clone(),
+            rejected,
             doubt,
             analytics: store.analytics(),
             readers: readers.handle().clone(),
@@ -240,11 +236,7 @@ impl Server {
             bodies: memory(),
             long_reads: App::long_reads(&answers_held),
             answers_held,
-            limits: Limits {
-                body_bytes_max: options.body_bytes_max,
-                body_timeout: options.body_timeout,
-                write_timeout: options.write_timeout,
-            },
+            options: options.clone(),
             store,
         };
         #[cfg(feature = "mcp")]
@@ -256,8 +248,6 @@ impl Server {
             addr,
             certificate: certificate.map(Arc::new),
             app: Arc::new(app),
-            rejected,
-            options: options.clone(),
             stop,
             #[cfg(feature = "mcp")]
             mcp,
@@ -284,17 +274,13 @@ impl Server {
         made: impl Fn() -> S + Send + Sync + 'static,
     ) -> Server {
         let stopped = self.app.stopped.clone();
-        self.mcp = Mcp::new(made, &self.options, stopped, self.runtime.handle());
+        self.mcp = Mcp::new(made, &self.app.options, stopped, self.runtime.handle());
         self
     }
 
     /// The address it listens on as a URL, such as `http://127.0.0.1:8084`.
     pub fn url(&self) -> String {
-        let scheme = if self.certificate.is_some() {
-            "https"
-        } else {
-            "http"
-        };
+        let scheme = self.certificate.as_ref().map_or("http", |_| "https");
         format!("{scheme}://{}", self.addr)
     }
 
@@ -351,51 +337,38 @@ impl Server {
     /// sync failed.
     pub fn run(self) -> Result<()> {
         let url = self.url();
-        let Server {
-            runtime,
-            readers,
-            listener,
-            certificate,
-            app,
-            rejected,
-            options,
-            stop,
-            #[cfg(feature = "mcp")]
-            mcp,
-            ..
-        } = self;
+        let (runtime, app) = (self.runtime, self.app);
         let more = Router::new();
         #[cfg(feature = "mcp")]
-        let more = more.merge(mcp.routes());
-        let (store, capture) = (app.store.clone(), app.capture.clone());
+        let more = more.merge(self.mcp.routes());
+        let (store, rejected) = (app.store.clone(), app.rejected.clone());
         let analytics = app.analytics.clone();
-        runtime.spawn(keep_reports(analytics));
-        let app_of_uses = Arc::clone(&app);
-        runtime.spawn(keep_uses(Arc::clone(&app), url.clone()));
+        // No report then has to read many messages.
+        runtime.spawn(at_intervals(REPORTS_INTERVAL, move || {
+            if let Err(error) = analytics.catch_up() {
+                tracing::warn!(%error, "the reports are not up to date");
+            }
+        }));
+        let (app_of_uses, at) = (Arc::clone(&app), url.clone());
+        runtime.spawn(at_intervals(USES_INTERVAL, move || {
+            app_of_uses.gatekeeper.write_uses(&at, true);
+        }));
         #[cfg(all(target_os = "linux", target_env = "gnu"))]
         runtime.spawn(super::trim::keep_trimmed([
             Arc::clone(&app.bodies),
             Arc::clone(&app.answers_held),
         ]));
-        runtime.spawn(stop_if_poisoned(store.clone(), stop.clone()));
-        let stopped = stop.subscribe();
-        let connections = app.metrics.connections.clone();
-        let serving = Serving {
-            listener,
-            certificate,
-            router: router(app, more),
-            connections,
-        };
-        runtime.block_on(serve(serving, &options, stopped));
+        runtime.spawn(stop_if_poisoned(store.clone(), self.stop.clone()));
+        let router = router(Arc::clone(&app), more);
+        runtime.block_on(serve(self.listener, self.certificate, router, &app));
         // Remaining reads and background writes may continue until the process exits.
-        runtime.shutdown_timeout(options.shutdown_timeout);
-        readers.shutdown_background();
-        // Dropping the handle retries once to write records that wait for a lock. Lost records are
-        // logged below.
-        let _ = capture.flush();
-        drop(capture);
-        app_of_uses.gatekeeper.write_uses(&url, false);
-        drop(app_of_uses);
+        runtime.shutdown_timeout(app.options.shutdown_timeout);
+        self.readers.shutdown_background();
+        let _ = app.capture.flush();
+        app.gatekeeper.write_uses(&url, false);
+        // Dropping the queue's last handle retries once to write records that wait for a lock. Lost
+        // records are logged below.
+        drop(app);
         rejected.log_total();
         if is_poisoned(&store) {
             let message = "a write or fsync failed, or the store's directory was replaced, and the server stopped: check the disk space, and open the store again";
@@ -409,7 +382,7 @@ impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
             .field("addr", &self.addr)
-            .field("options", &self.options)
+            .field("options", &self.app.options)
             .finish_non_exhaustive()
     }
 }
@@ -452,13 +425,6 @@ fn reload(certificate: Option<&Certificate>, store: &Store) {
     }
 }
 
-struct Serving {
-    listener: TcpListener,
-    certificate: Option<Arc<Certificate>>,
-    router: Router,
-    connections: Gauge,
-}
-
 /// Stops the server if its store no longer acknowledges records.
 async fn stop_if_poisoned(store: Store, stop: watch::Sender<bool>) {
     loop {
@@ -482,34 +448,21 @@ fn is_poisoned(store: &Store) -> bool {
     }
 }
 
-/// Updates the reports at intervals, so that no report has to read many messages.
-async fn keep_reports(analytics: Analytics) {
+/// Does this now and after each interval, on a blocking thread.
+async fn at_intervals(interval: Duration, work: impl Fn() + Clone + Send + 'static) {
     loop {
-        let analytics = analytics.clone();
-        let caught_up = tokio::task::spawn_blocking(move || analytics.catch_up()).await;
-        if let Ok(Err(error)) = caught_up {
-            tracing::warn!(%error, "the reports are not up to date");
-        }
-        tokio::time::sleep(REPORTS_INTERVAL).await;
+        let _ = tokio::task::spawn_blocking(work.clone()).await;
+        tokio::time::sleep(interval).await;
     }
 }
 
-/// Writes the service's address and, once a minute, the last uses of tokens.
-async fn keep_uses(app: Arc<App>, url: String) {
-    loop {
-        let (app, url) = (Arc::clone(&app), url.clone());
-        let _ = tokio::task::spawn_blocking(move || app.gatekeeper.write_uses(&url, true)).await;
-        tokio::time::sleep(USES_INTERVAL).await;
-    }
-}
-
-async fn serve(serving: Serving, options: &Options, mut stopped: watch::Receiver<bool>) {
-    let Serving {
-        listener,
-        certificate,
-        router,
-        connections,
-    } = serving;
+async fn serve(
+    listener: TcpListener,
+    certificate: Option<Arc<Certificate>>,
+    router: Router,
+    app: &App,
+) {
+    let (options, mut stopped) = (&app.options, app.stopped.clone());
     let places = Arc::new(Semaphore::new(options.connections_max.max(1)));
     let graceful = GracefulShutdown::new();
     let is_stopped = stopped.wait_for(|stopped| *stopped);
@@ -534,7 +487,7 @@ async fn serve(serving: Serving, options: &Options, mut stopped: watch::Receiver
         let header_timeout = options.header_timeout;
         let watcher = graceful.watcher();
         let acceptor = certificate.as_ref().map(|it| it.acceptor());
-        let counted = Counted::new(&connections);
+        let counted = Counted::new(&app.metrics.connections);
         let stream = Impatient::new(stream, options.take_timeout);
         tokio::spawn(async move {
             let _place = (place, counted);

@@ -1,28 +1,23 @@
 //! `/stream`: new records as server-sent events, in the order of `seq`.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::Extension;
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, header};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Deserializer, de::Error as _};
-use tokio::sync::{mpsc, watch};
+use serde::Deserialize;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tokio_stream::StreamExt as _;
-use tokio_stream::wrappers::ReceiverStream;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::access::{Caller, From as CameFrom};
 use super::app::Shared;
-use super::metrics::Counted;
-use super::params::{Query, number_param};
+use super::long;
+use super::params::{Query, header_once, number_param, separated_by_commas};
 use super::problem::Problem;
 use crate::record::Kind;
 use crate::store::{LogLine, PagedReader};
@@ -32,18 +27,15 @@ use crate::wire::fields::{KindName, Length};
 /// Interval of keep-alive comments.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(stream))
-}
-
 /// What to stream.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct StreamParams {
+pub(super) struct StreamParams {
     /// Only these kinds: names separated by commas.
     #[param(value_type = Option<String>, pattern = "^(conversation_turns|tool_calls|code_edit_proposals|conversations|messages|events|inbox|history|thought_records|rollups)(,(conversation_turns|tool_calls|code_edit_proposals|conversations|messages|events|inbox|history|thought_records|rollups))*$", example = "messages,conversations")]
-    kind: Option<Kinds>,
+    #[serde(default, deserialize_with = "separated_by_commas")]
+    kind: Option<Vec<KindName>>,
     /// Only this conversation, its messages, and the turns of the thread with its id.
     conversation_id: Option<Uuid>,
     /// The same as the header `Last-Event-ID`, for clients that cannot set one. The header wins.
@@ -51,48 +43,19 @@ struct StreamParams {
     last_event_id: Option<Length>,
 }
 
-#[derive(Debug)]
-struct Kinds(Vec<Kind>);
-
-impl<'de> Deserialize<'de> for Kinds {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Kinds, D::Error> {
-        let names = Cow::<str>::deserialize(from)?;
-        let kind = |name: &str| {
-            Kind::from_stem(name).ok_or_else(|| {
-                let all = Kind::ALL.map(Kind::stem).join(", ");
-                D::Error::custom(format!("unknown kind of record: use one of {all}"))
-            })
-        };
-        names
-            .split(',')
-            .map(kind)
-            .collect::<Result<_, _>>()
-            .map(Kinds)
-    }
-}
-
 /// The header with the client's last event.
-struct LastEventId(Option<Length>);
+pub(super) struct LastEventId(Option<Length>);
 
 impl<S: Sync> FromRequestParts<S> for LastEventId {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<LastEventId, Problem> {
-        const NAME: &str = "Last-Event-ID";
-        let mut values = parts.headers.get_all(NAME).iter();
-        let (value, more) = (values.next(), values.next());
-        let Some(value) = value else {
-            return Ok(LastEventId(None));
-        };
-        let id = value.to_str().ok().filter(|_| more.is_none());
-        let id = id.and_then(|id| id.trim().parse().ok());
-        id.map(|id| LastEventId(Some(id))).ok_or_else(|| {
-            let max = i64::MAX;
-            let detail = format!(
-                "{NAME} must be the id of an event of a stream, a whole number from 0 to {max}"
-            );
-            Problem::bad_request(detail).with_field(NAME)
-        })
+        let max = i64::MAX;
+        let expected = format!("the id of an event of a stream, a whole number from 0 to {max}");
+        let id = header_once(parts, "Last-Event-ID", &expected, |id| {
+            id.trim().parse().ok()
+        });
+        id.map(LastEventId)
     }
 }
 
@@ -113,8 +76,8 @@ struct StreamEvent {
 
 /// The filter of a stream.
 struct Filter {
-    /// Empty means all kinds.
-    kinds: Vec<Kind>,
+    /// `None` means all kinds.
+    kinds: Option<Vec<KindName>>,
     conversation_id: Option<Uuid>,
 }
 
@@ -128,7 +91,12 @@ struct Ids {
 
 impl Filter {
     fn lets_through(&self, line: &LogLine) -> bool {
-        if !self.kinds.is_empty() && !self.kinds.contains(&line.kind) {
+        let is_it = |kind: &KindName| kind.0 == line.kind;
+        if self
+            .kinds
+            .as_ref()
+            .is_some_and(|kinds| !kinds.iter().any(is_it))
+        {
             return false;
         }
         let Some(wanted) = self.conversation_id else {
@@ -154,17 +122,16 @@ impl Filter {
 #[utoipa::path(
     get,
     path = "/stream",
-    tag = "records",
     params(
         StreamParams,
         ("Last-Event-ID" = Option<Length>, Header, description = "The id of the client's last event"),
     ),
     responses(
         (status = 200, description = "Server-sent events, until the client or the server ends the stream. The schema is that of one event.", body = StreamEvent, content_type = "text/event-stream"),
-        (status = 503, description = "Too many streams are open. Try again after `Retry-After` seconds.", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Too many streams are open. Try again after `Retry-After` seconds."),
     )
 )]
-async fn stream(
+pub(super) async fn stream(
     State(app): State<Shared>,
     Query(params): Query<StreamParams>,
     LastEventId(header): LastEventId,
@@ -172,7 +139,7 @@ async fn stream(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let filter = Filter {
-        kinds: params.kind.map_or_else(Vec::new, |kinds| kinds.0),
+        kinds: params.kind,
         conversation_id: params.conversation_id,
     };
     let listener = app.feed.listen().ok_or_else(|| {
@@ -188,65 +155,27 @@ async fn stream(
         Ok(app.store.lines_since(after))
     });
     let lines = lines.await?;
-    let (out, body) = mpsc::channel(1);
-    let stream = Stream {
-        lines,
-        filter,
-        listener,
-        stopped: app.stopped.clone(),
-        out,
-        counted: Counted::new(&app.metrics.streams),
-        caller: Caller { app, headers, from },
+    let caller = Caller {
+        app: app.clone(),
+        headers,
+        from,
     };
-    tokio::spawn(stream.run());
-    let body = ReceiverStream::new(body).map(Ok::<Bytes, std::convert::Infallible>);
-    let mut response = Body::from_stream(body).into_response();
-    let media_type = HeaderValue::from_static("text/event-stream");
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, media_type);
-    // Some proxies buffer incomplete answers.
-    headers.insert("X-Accel-Buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    let body = long::body(&app, true, |out| send(lines, filter, listener, caller, out));
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        // Some proxies buffer incomplete answers.
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    Ok((headers, body).into_response())
 }
 
-/// A stream to a client. It reads more slowly for a slow client.
-struct Stream {
-    lines: PagedReader,
-    filter: Filter,
-    listener: Listener,
-    stopped: watch::Receiver<bool>,
-    out: mpsc::Sender<Bytes>,
-    caller: Caller,
-    counted: Counted,
-}
-
-impl Stream {
-    /// Runs until the client disconnects or the server stops.
-    async fn run(self) {
-        let Stream {
-            lines,
-            filter,
-            mut listener,
-            mut stopped,
-            out,
-            caller,
-            counted: _counted,
-        } = self;
-        let sent = send(lines, &filter, &mut listener, &caller, &out);
-        tokio::select! {
-            () = sent => {}
-            _ = stopped.wait_for(|stopped| *stopped) => {}
-            () = out.closed() => {}
-        }
-    }
-}
-
+/// Sends the lines to a client. It reads more slowly for a slow client.
 async fn send(
     mut lines: PagedReader,
-    filter: &Filter,
-    listener: &mut Listener,
-    caller: &Caller,
-    out: &mpsc::Sender<Bytes>,
+    filter: Filter,
+    mut listener: Listener,
+    caller: Caller,
+    out: mpsc::Sender<Bytes>,
 ) {
     let mut text = id(lines.seq());
     loop {
@@ -273,7 +202,7 @@ async fn send(
                     return;
                 }
             };
-            let text = events(&page, filter);
+            let text = events(&page, &filter);
             if !text.is_empty() {
                 break text;
             }
@@ -321,7 +250,7 @@ mod tests {
             text: "{\"id\":1,\r\"payload\":\"a\\nb: c\"}\r".to_owned(),
         };
         let all = Filter {
-            kinds: Vec::new(),
+            kinds: None,
             conversation_id: None,
         };
         let text = "event: events\nid: 7\ndata: {\"id\":1, \"payload\":\"a\\nb: c\"} \n\n";

@@ -3,18 +3,14 @@
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::app::Shared;
-use super::body::{Json, Made, OneOrMore};
-use super::pages::IsCut;
+use super::body::{Answer, Json, Made, OneOrMore};
 use super::params::{Id, IdempotencyKey, Limit, Query, WaitParams};
-use super::problem::Problem;
+use super::problem::{NotFound, Problem};
 use super::puts::{Handed, Identified, status_of};
-use crate::collections::Cursor;
-use crate::collections::ThoughtQuery;
+use crate::collections::{Cursor, ThoughtQuery};
 use crate::record::ThoughtRecord;
 use crate::wire::chain::Verified;
 use crate::wire::new::NewThought;
@@ -23,20 +19,12 @@ use crate::wire::pages::Paged;
 /// The namespace of ids derived from idempotency keys: a random UUID.
 const KEYS: Uuid = Uuid::from_u128(0x5a1c_7e0d_93b2_4c68_8f14_d27b_60e9_3ac5);
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
-        .routes(routes!(add, list))
-        .routes(routes!(verify))
-        .routes(routes!(get))
-}
-
 /// Records a thought at the end of its task's chain.
 ///
 /// A retry with the same id or `Idempotency-Key` is answered 200 and records nothing.
 #[utoipa::path(
     post,
     path = "/thoughts",
-    tag = "thoughts",
     params(
         WaitParams,
         ("Idempotency-Key" = Option<String>, Header, description = "Makes a retry safe, like an id", min_length = 1, max_length = 1024, pattern = "^[!-~]+$"),
@@ -46,23 +34,21 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         (status = 201, description = "Recorded, with the hashes that chain it", body = ThoughtRecord),
         (status = 200, description = "Unchanged: the log already has it", body = ThoughtRecord),
         (status = 202, description = "Queued", body = Identified),
-        (status = 409, description = "Another thought has the id", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "Another thought has the id"),
     )
 )]
-async fn add(
+pub(super) async fn add(
     State(app): State<Shared>,
     Query(params): Query<WaitParams>,
     key: IdempotencyKey,
     Json(new): Json<NewThought>,
-) -> Result<Made, Problem> {
+) -> Answer {
     let handed = Handed::given(OneOrMore::One(new), None, |given, _| {
-        if let Some(id) = key.id(KEYS, 0) {
-            given.fill_text("id", || id.to_string());
-        }
+        key.fill_id(given, KEYS, 0);
         Ok(())
     })?;
     let id = handed.keys().pop().unwrap_or_default();
-    let mut answered = handed.put(&app, params.wait, |e| e.into()).await?;
+    let mut answered = handed.put(&app, params.wait, Problem::from).await?;
     let status = status_of(&answered);
     match answered.pop().flatten() {
         Some(Ok(_)) => {
@@ -72,7 +58,7 @@ async fn add(
             })
             .await
         }
-        other => Made::new(status, &Identified::from((id, other))),
+        other => Made::new(status, &Identified::new(id, other)),
     }
 }
 
@@ -84,7 +70,7 @@ fn unknown() -> Problem {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct ListParams {
+pub(super) struct ListParams {
     /// Only those of this task.
     #[param(min_length = 1, max_length = 1024)]
     task_id: Option<String>,
@@ -104,25 +90,19 @@ type Thoughts = Paged<ThoughtRecord>;
 #[utoipa::path(
     get,
     path = "/thoughts",
-    tag = "thoughts",
     params(ListParams),
     responses((status = 200, description = "A page", body = Thoughts))
 )]
-async fn list(
-    State(app): State<Shared>,
-    Query(params): Query<ListParams>,
-) -> Result<Made, Problem> {
-    app.page(move |app, bytes_max| {
-        let query = ThoughtQuery {
-            task_id: params.task_id.clone(),
-            prev_hash: params.prev_hash.clone(),
-            limit: params.limit.0,
-            after: params.after,
-        };
+pub(super) async fn list(State(app): State<Shared>, Query(params): Query<ListParams>) -> Answer {
+    let query = ThoughtQuery {
+        task_id: params.task_id,
+        prev_hash: params.prev_hash,
+        limit: params.limit.0,
+        after: params.after,
+    };
+    app.list(query.limit, move |app, bytes_max| {
         let page = app.store.thoughts().page_within(&query, bytes_max);
-        let page = page.map_err(|e| Problem::of_query(&e))?;
-        let is_cut = IsCut::of(&page, params.limit.0);
-        Ok((Made::ok(&Thoughts::from(page))?, is_cut))
+        page.map_err(|e| Problem::of_query(&e))
     })
     .await
 }
@@ -131,14 +111,10 @@ async fn list(
 #[utoipa::path(
     get,
     path = "/thoughts/{id}",
-    tag = "thoughts",
     params(("id" = String, Path, description = "Percent-encoded")),
-    responses(
-        (status = 200, description = "The thought", body = ThoughtRecord),
-        (status = 404, description = "Not found", body = Problem, content_type = "application/problem+json"),
-    )
+    responses((status = 200, description = "The thought", body = ThoughtRecord), NotFound)
 )]
-async fn get(State(app): State<Shared>, Id(id): Id<String>) -> Result<Made, Problem> {
+pub(super) async fn get(State(app): State<Shared>, Id(id): Id<String>) -> Answer {
     app.ask(move |app| {
         let thought = app.store.thoughts().get(&id)?;
         Made::ok(&thought.ok_or_else(unknown)?)
@@ -150,7 +126,7 @@ async fn get(State(app): State<Shared>, Id(id): Id<String>) -> Result<Made, Prob
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct VerifyParams {
+pub(super) struct VerifyParams {
     /// The task.
     #[param(min_length = 1, max_length = 1024)]
     task_id: String,
@@ -160,14 +136,13 @@ struct VerifyParams {
 #[utoipa::path(
     get,
     path = "/thoughts/verify",
-    tag = "thoughts",
     params(VerifyParams),
     responses((status = 200, description = "The result, also for a broken chain", body = Verified))
 )]
-async fn verify(
+pub(super) async fn verify(
     State(app): State<Shared>,
     Query(params): Query<VerifyParams>,
-) -> Result<Made, Problem> {
+) -> Answer {
     app.work(move |app| {
         let check = app.store.thoughts().verify_chain(&params.task_id);
         let check = check.map_err(|e| Problem::of_query(&e))?;

@@ -34,10 +34,11 @@ impl Certificate {
     /// As [`read`](Self::read); the current certificate then stays.
     pub(super) fn reload(&self) -> Result<()> {
         let read = acceptor(&self.files)?;
-        *self
+        let mut acceptor = self
             .acceptor
             .write()
-            .unwrap_or_else(PoisonError::into_inner) = read;
+            .unwrap_or_else(PoisonError::into_inner);
+        *acceptor = read;
         Ok(())
     }
 
@@ -48,9 +49,7 @@ impl Certificate {
 }
 
 fn acceptor(tls: &Tls) -> Result<TlsAcceptor> {
-    let Tls {
-        certificates, key, ..
-    } = tls;
+    let Tls { certificates, key } = tls;
     let chain = CertificateDer::pem_file_iter(certificates)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|e| unusable("certificates", certificates, &e))?;

@@ -1,26 +1,17 @@
 //! `/turns`: conversation turns, recorded and read.
 
 use axum::extract::State;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::app::Shared;
-use super::body::{Made, OneOrMore};
-use super::pages::IsCut;
+use super::body::{Answer, Made, OneOrMore};
 use super::params::{AsOfParams, Id, ListAsOf, Query, WaitParams};
-use super::problem::Problem;
-use super::puts::{Handed, Identified, IdentifiedAnswer};
+use super::problem::{NotFoundOrRetracted, Problem};
+use super::puts::{Identified, IdentifiedAnswer, record};
 use crate::collections::TurnQuery;
 use crate::record::ConversationTurn;
 use crate::wire::new::NewTurn;
 use crate::wire::pages::Paged;
-
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
-        .routes(routes!(add, list))
-        .routes(routes!(get))
-}
 
 type NewTurns = OneOrMore<NewTurn>;
 
@@ -32,7 +23,6 @@ type NewTurns = OneOrMore<NewTurn>;
 #[utoipa::path(
     post,
     path = "/turns",
-    tag = "turns",
     params(WaitParams),
     request_body = NewTurns,
     responses(
@@ -40,18 +30,15 @@ type NewTurns = OneOrMore<NewTurn>;
         (status = 200, description = "Unchanged: the log already has it", body = IdentifiedAnswer),
         (status = 202, description = "Queued", body = IdentifiedAnswer),
         (status = 207, description = "Some were rejected: see each result", body = IdentifiedAnswer),
-        (status = 409, description = "Nothing to retract", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "Nothing to retract"),
     )
 )]
-async fn add(
+pub(super) async fn add(
     State(app): State<Shared>,
     Query(params): Query<WaitParams>,
     body: NewTurns,
-) -> Result<Made, Problem> {
-    let handed = Handed::given(body, None, |_, _| Ok(()))?;
-    handed
-        .answer::<Identified>(&app, params.wait, |e| e.into())
-        .await
+) -> Answer {
+    record(&app, body, params.wait, Identified::new).await
 }
 
 type Turns = Paged<ConversationTurn>;
@@ -60,18 +47,15 @@ type Turns = Paged<ConversationTurn>;
 #[utoipa::path(
     get,
     path = "/turns",
-    tag = "turns",
     params(TurnQuery, AsOfParams),
     responses((status = 200, description = "A page", body = Turns))
 )]
-async fn list(
+pub(super) async fn list(
     State(app): State<Shared>,
     ListAsOf { query, as_of }: ListAsOf<TurnQuery>,
-) -> Result<Made, Problem> {
-    app.page(move |app, bytes_max| {
-        let page = app.store.as_of(as_of).turns_within(&query, bytes_max)?;
-        let is_cut = IsCut::of(&page, query.limit);
-        Ok((Made::ok(&Turns::from(page))?, is_cut))
+) -> Answer {
+    app.list(query.limit, move |app, bytes_max| {
+        app.store.as_of(as_of).turns_within(&query, bytes_max)
     })
     .await
 }
@@ -80,22 +64,17 @@ async fn list(
 #[utoipa::path(
     get,
     path = "/turns/{id}",
-    tag = "turns",
     params(("id" = Uuid, Path), AsOfParams),
-    responses(
-        (status = 200, description = "The turn", body = ConversationTurn),
-        (status = 404, description = "Not found, or retracted", body = Problem, content_type = "application/problem+json"),
-    )
+    responses((status = 200, description = "The turn", body = ConversationTurn), NotFoundOrRetracted)
 )]
-async fn get(
+pub(super) async fn get(
     State(app): State<Shared>,
     Id(id): Id<Uuid>,
     Query(params): Query<AsOfParams>,
-) -> Result<Made, Problem> {
+) -> Answer {
     app.ask(move |app| {
         let turn = app.store.as_of(params.at()).get_turn(id)?;
-        let unknown = || Problem::not_found(format!("there is no turn {id}")).with_field("id");
-        Made::ok(&turn.ok_or_else(unknown)?)
+        Made::ok(&turn.ok_or_else(|| Problem::unknown("turn", id))?)
     })
     .await
 }

@@ -2,6 +2,7 @@
 //! types.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -44,25 +45,17 @@ impl<'de> Deserialize<'de> for Moment {
             }
 
             fn visit_i64<E: Error>(self, at: i64) -> Result<Moment, E> {
-                millis(at)
+                millis(serde::de::value::I64Deserializer::new(at))
             }
 
             fn visit_u64<E: Error>(self, at: u64) -> Result<Moment, E> {
-                let at = i64::try_from(at);
-                at.map_or_else(
-                    |_| {
-                        Err(E::invalid_value(
-                            Unexpected::Other("a time past 9999"),
-                            &self,
-                        ))
-                    },
-                    millis,
-                )
+                let past = Unexpected::Other("a time past 9999");
+                let at = i64::try_from(at).map_err(|_| E::invalid_value(past, &self))?;
+                self.visit_i64(at)
             }
 
             fn visit_f64<E: Error>(self, at: f64) -> Result<Moment, E> {
-                Millis::deserialize(serde::de::value::F64Deserializer::new(at))
-                    .map(|at| Moment(at.0))
+                millis(serde::de::value::F64Deserializer::new(at))
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Moment, E> {
@@ -75,8 +68,8 @@ impl<'de> Deserialize<'de> for Moment {
     }
 }
 
-fn millis<E: Error>(at: i64) -> Result<Moment, E> {
-    Millis::deserialize(serde::de::value::I64Deserializer::new(at)).map(|at| Moment(at.0))
+fn millis<'de, D: Deserializer<'de>>(from: D) -> Result<Moment, D::Error> {
+    Millis::deserialize(from).map(|at| Moment(at.0))
 }
 
 impl PartialSchema for Moment {
@@ -91,76 +84,79 @@ impl PartialSchema for Moment {
 
 impl ToSchema for Moment {}
 
+/// A type that is parsed from a text, and described by a schema of texts.
+macro_rules! parsed {
+    ($name:ident, $described:expr) => {
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<$name, D::Error> {
+                let text = String::deserialize(from)?;
+                text.parse().map_err(D::Error::custom)
+            }
+        }
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                let described: fn(ObjectBuilder) -> ObjectBuilder = $described;
+                described(ObjectBuilder::new().schema_type(Type::String)).into()
+            }
+        }
+
+        impl ToSchema for $name {}
+    };
+}
+
 /// A name or id, which may not be empty.
 #[cfg(feature = "mcp")]
 #[derive(Debug, Clone)]
 pub(crate) struct Name(pub(crate) String);
 
 #[cfg(feature = "mcp")]
-impl<'de> Deserialize<'de> for Name {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Name, D::Error> {
-        let name = String::deserialize(from)?;
-        check_name("it", &name, false).map_err(|e| D::Error::custom(e.reason()))?;
-        Ok(Name(name))
+impl FromStr for Name {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Name, String> {
+        check_name("it", name, false).map_err(|e| e.reason())?;
+        Ok(Name(name.to_owned()))
     }
 }
 
 #[cfg(feature = "mcp")]
-impl PartialSchema for Name {
-    fn schema() -> RefOr<Schema> {
-        let text = ObjectBuilder::new().schema_type(Type::String);
-        let text = text.min_length(Some(1));
-        text.max_length(Some(NAME_BYTES_MAX)).into()
-    }
-}
-
-#[cfg(feature = "mcp")]
-impl ToSchema for Name {}
+parsed!(Name, |text| text
+    .min_length(Some(1))
+    .max_length(Some(NAME_BYTES_MAX)));
 
 /// A kind of record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KindName(pub(crate) Kind);
 
-impl<'de> Deserialize<'de> for KindName {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<KindName, D::Error> {
-        let name = String::deserialize(from)?;
-        Kind::from_stem(&name).map(KindName).ok_or_else(|| {
+impl FromStr for KindName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<KindName, String> {
+        Kind::from_stem(name).map(KindName).ok_or_else(|| {
             let all = Kind::ALL.map(Kind::stem).join(", ");
-            D::Error::custom(format!("unknown kind of record: use one of {all}"))
+            format!("unknown kind of record: use one of {all}")
         })
     }
 }
 
-impl PartialSchema for KindName {
-    fn schema() -> RefOr<Schema> {
-        let name = ObjectBuilder::new().schema_type(Type::String);
-        name.enum_values(Some(Kind::ALL.map(Kind::stem))).into()
-    }
-}
-
-impl ToSchema for KindName {}
+parsed!(KindName, |text| text
+    .enum_values(Some(Kind::ALL.map(Kind::stem))));
 
 /// The cursor of a search.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SearchAfter(pub(crate) SearchCursor);
 
-impl<'de> Deserialize<'de> for SearchAfter {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<SearchAfter, D::Error> {
-        let text = String::deserialize(from)?;
+impl FromStr for SearchAfter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SearchAfter, String> {
         let cursor = text.parse::<SearchCursor>();
-        cursor
-            .map(SearchAfter)
-            .map_err(|e| D::Error::custom(e.reason()))
+        cursor.map(SearchAfter).map_err(|e| e.reason())
     }
 }
 
-impl PartialSchema for SearchAfter {
-    fn schema() -> RefOr<Schema> {
-        ObjectBuilder::new().schema_type(Type::String).into()
-    }
-}
-
-impl ToSchema for SearchAfter {}
+parsed!(SearchAfter, |text| text);
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,6 @@
 //! declarations of the records.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::marker::PhantomData;
 
 use serde::{Deserialize, Deserializer};
@@ -19,6 +18,7 @@ use crate::record::declare::{Class, Detail, Field, Place};
 use crate::record::{Client, GIVEN_NUMBER_MAX, Kind, NAME_BYTES_MAX, Record, Timestamp};
 
 /// A record as a client submits it.
+#[derive(Debug)]
 pub(crate) struct New<F> {
     pub(crate) given: Given<'static>,
     form: PhantomData<F>,
@@ -41,6 +41,7 @@ macro_rules! forms {
         pub(crate) type $new = New<$form>;
 
         #[cfg_attr(not(feature = "http"), allow(dead_code))]
+        #[derive(Debug)]
         pub(crate) enum $form {}
 
         impl NewForm for $form {
@@ -79,12 +80,6 @@ forms! {
     NewEntry, EntryForm: History [Added] None;
     /// A thought to record.
     NewThought, ThoughtForm: ThoughtRecords [Recorded] None without "prev_hash" "hash";
-}
-
-impl<F> fmt::Debug for New<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("New").field(&self.given).finish()
-    }
 }
 
 impl<'de, F> Deserialize<'de> for New<F> {
@@ -127,11 +122,9 @@ impl<F: NewForm> PartialSchema for New<F> {
         let words: Vec<&str> = F::FORM.ops.iter().map(|op| op.as_str()).collect();
         let op = F::FORM.ops.first().copied().unwrap_or(Op::Asserted);
         let of = F::FORM.kind.type_of(op, false);
-        let status = of.fields.iter().zip(of.details);
-        let mut status = status.filter(|(field, _)| field.class == Class::Op);
-        let said = status
-            .next()
-            .map_or(String::new(), |(_, detail)| description(detail));
+        let mut status = of.fields.iter().zip(of.details);
+        let status = status.find(|(field, _)| field.class == Class::Op);
+        let said = status.map_or(String::new(), |(_, detail)| description(detail));
         let mut word = json!({ "type": "string", "enum": words, "description": said });
         match F::FORM.op {
             OpField::None => {}

@@ -1,7 +1,5 @@
 //! Pages of lists, with a maximum size.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{Ref, RefOr};
@@ -13,6 +11,26 @@ use crate::collections::Page;
 #[cfg(feature = "mcp")]
 use crate::error::Result;
 
+/// Names a type with a parameter in descriptions. An alias has no parameter, and utoipa composes
+/// other names.
+macro_rules! named_by_parameter {
+    ($type:ident, $prefix:literal) => {
+        impl<T: utoipa::ToSchema> utoipa::ToSchema for $type<T> {
+            fn name() -> std::borrow::Cow<'static, str> {
+                format!(concat!($prefix, "_{}"), T::name()).into()
+            }
+
+            fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+                schemas.push((T::name().into_owned(), T::schema()));
+                T::schemas(schemas);
+            }
+        }
+    };
+}
+
+#[cfg(feature = "http")]
+pub(crate) use named_by_parameter;
+
 /// A page of records.
 #[derive(Debug, Serialize)]
 pub(crate) struct Paged<T> {
@@ -22,7 +40,6 @@ pub(crate) struct Paged<T> {
     pub(crate) next: Option<String>,
 }
 
-// An alias without the parameter, for descriptions: utoipa composes other names.
 impl<T: ToSchema> PartialSchema for Paged<T> {
     fn schema() -> RefOr<Schema> {
         let items = ArrayBuilder::new().items(Ref::from_schema_name(T::name()));
@@ -35,16 +52,7 @@ impl<T: ToSchema> PartialSchema for Paged<T> {
     }
 }
 
-impl<T: ToSchema> ToSchema for Paged<T> {
-    fn name() -> Cow<'static, str> {
-        format!("Page_{}", T::name()).into()
-    }
-
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push((T::name().into_owned(), T::schema()));
-        T::schemas(schemas);
-    }
-}
+named_by_parameter!(Paged, "Page");
 
 impl<T> From<Page<T>> for Paged<T> {
     fn from(page: Page<T>) -> Paged<T> {

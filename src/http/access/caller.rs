@@ -7,10 +7,11 @@ use crate::access::TokenKind;
 use crate::privacy::AccessRole;
 
 /// The session cookie of a browser.
-pub(super) const COOKIE: &str = "decklog_session";
+pub(in crate::http) const COOKIE: &str = "decklog_session";
 
 /// Public requests: health, the description of the API, and login.
-pub(super) const OPEN: [&str; 4] = ["/healthz", "/readyz", "/openapi.json", super::login::PATH];
+pub(in crate::http) const OPEN: [&str; 4] =
+    ["/healthz", "/readyz", "/openapi.json", super::login::PATH];
 
 /// The role that a request needs; `None` if it needs none.
 pub(super) fn needed(method: &Method, path: &str) -> Option<AccessRole> {

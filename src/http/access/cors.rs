@@ -1,15 +1,14 @@
 //! CORS headers for allowed origins: each by name, and never with credentials.
 
-use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 
 const METHODS: &str = "GET, HEAD, POST, PATCH, DELETE";
 const HEADERS: &str = "authorization, content-type, content-encoding, idempotency-key, last-event-id, mcp-session-id, mcp-protocol-version, mcp-method, mcp-name";
 const EXPOSED: &str = "location, retry-after, mcp-session-id";
 /// Lifetime of a preflight answer.
-const MAX_AGE_SECS: u16 = 600;
+const MAX_AGE_SECS: &str = "600";
 
 /// Whether this is a preflight request.
 pub(super) fn is_preflight(request: &Request) -> bool {
@@ -19,17 +18,13 @@ pub(super) fn is_preflight(request: &Request) -> bool {
 }
 
 pub(super) fn preflight(origin: &HeaderValue) -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    let headers = response.headers_mut();
-    allow(headers, origin);
-    for (name, value) in [
+    let headers = [
         (header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
         (header::ACCESS_CONTROL_ALLOW_HEADERS, HEADERS),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    headers.insert(header::ACCESS_CONTROL_MAX_AGE, MAX_AGE_SECS.into());
+        (header::ACCESS_CONTROL_MAX_AGE, MAX_AGE_SECS),
+    ];
+    let mut response = (StatusCode::NO_CONTENT, headers).into_response();
+    allow(response.headers_mut(), origin);
     response
 }
 

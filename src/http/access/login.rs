@@ -3,8 +3,6 @@
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::caller::COOKIE;
 use crate::access::{Secret, TokenInfo};
@@ -15,23 +13,18 @@ pub(super) const PATH: &str = "/login";
 /// The page after login.
 const AFTERWARDS: &str = "/analytics/dashboard";
 
-pub(in crate::http) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(login))
-}
-
 /// Logs a browser in with a one-time code from `decklog token login`.
 #[utoipa::path(
     get,
     path = "/login",
-    tag = "server",
     params(("code" = String, Query, description = "The code")),
     responses(
         (status = 303, description = "Sets the session cookie"),
-        (status = 400, description = "The code is missing", body = Problem, content_type = "application/problem+json"),
-        (status = 403, description = "The code is unknown, used or expired", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The code is missing"),
+        (status = 403, description = "The code is unknown, used or expired"),
     ),
 )]
-async fn login(
+pub(in crate::http) async fn login(
     State(app): State<Shared>,
     method: Method,
     RawQuery(query): RawQuery,

@@ -4,9 +4,8 @@
 
 mod caller;
 mod cors;
-mod describe;
 mod host;
-mod login;
+pub(super) mod login;
 mod origin;
 
 use std::net::{IpAddr, SocketAddr};
@@ -16,8 +15,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-pub(super) use self::describe::describe;
-pub(super) use self::login::routes;
+pub(super) use self::caller::{COOKIE, OPEN};
 
 use self::host::{Authority, Host, Names, NotOurs};
 pub(super) use self::origin::From;
@@ -215,7 +213,7 @@ pub(super) async fn guard(app: &App, mut request: Request, next: Next) -> Respon
             let _ = role;
             next.run(request).await
         }
-        Err(problem) => refused(problem),
+        Err(problem) => problem.into_response(),
     };
     if let Some(origin) = &origin {
         cors::allow(response.headers_mut(), origin);
@@ -223,23 +221,9 @@ pub(super) async fn guard(app: &App, mut request: Request, next: Next) -> Respon
     response
 }
 
-fn refused(problem: Problem) -> Response {
-    let mut response = problem.into_response();
-    if response.status() == StatusCode::UNAUTHORIZED {
-        let bearer = HeaderValue::from_static("Bearer");
-        response
-            .headers_mut()
-            .insert(header::WWW_AUTHENTICATE, bearer);
-    }
-    response
-}
-
 fn all<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Vec<&'a [u8]> {
-    headers
-        .get_all(name)
-        .iter()
-        .map(HeaderValue::as_bytes)
-        .collect()
+    let values = headers.get_all(name).iter();
+    values.map(HeaderValue::as_bytes).collect()
 }
 
 /// Refuses to serve other machines without tokens.

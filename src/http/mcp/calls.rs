@@ -2,12 +2,13 @@
 //! the same id, one would get the other's answer, and the other none.
 
 use std::collections::HashSet;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
 
 use rmcp::model::{JsonRpcMessage, RequestId};
 use rmcp::transport::streamable_http_server::session::ServerSseMessage;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
 
 /// The ids of a session.
@@ -41,61 +42,31 @@ impl Drop for Call {
     }
 }
 
-/// Notifications of a request until it is answered, even if its client does not read them.
-pub(super) struct Notifications<S: Stream<Item = ServerSseMessage> + Send + 'static> {
-    /// `None` after its end.
-    messages: Option<Pin<Box<S>>>,
-    call: Option<Call>,
-}
-
-impl<S: Stream<Item = ServerSseMessage> + Send + 'static> Notifications<S> {
-    pub(super) fn new(messages: S, call: Option<Call>) -> Notifications<S> {
-        Notifications {
-            messages: Some(Box::pin(messages)),
-            call,
+/// The notifications and the answer of a request. It continues until it is answered, even if its
+/// client disconnects.
+pub(super) fn events(
+    messages: impl Stream<Item = ServerSseMessage> + Send + 'static,
+    mut call: Option<Call>,
+) -> ReceiverStream<ServerSseMessage> {
+    let (out, events) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let mut messages = pin!(messages);
+        loop {
+            let event = tokio::select! {
+                event = messages.next() => event,
+                () = out.closed(), if call.is_none() => return,
+            };
+            let Some(event) = event else {
+                return;
+            };
+            // Before the client gets the answer, because its next request may have the same id.
+            if is_answer(&event) {
+                call = None;
+            }
+            let _ = out.send(event).await;
         }
-    }
-}
-
-impl<S: Stream<Item = ServerSseMessage> + Send + 'static> Stream for Notifications<S> {
-    type Item = ServerSseMessage;
-
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<ServerSseMessage>> {
-        let Some(messages) = &mut self.messages else {
-            return Poll::Ready(None);
-        };
-        let event = ready!(messages.as_mut().poll_next(context));
-        // Before the client gets the answer, because its next request may have the same id.
-        if event.as_ref().is_none_or(is_answer) {
-            self.call = None;
-        }
-        if event.is_none() {
-            self.messages = None;
-        }
-        Poll::Ready(event)
-    }
-}
-
-impl<S: Stream<Item = ServerSseMessage> + Send + 'static> Drop for Notifications<S> {
-    fn drop(&mut self) {
-        let (Some(mut messages), Some(call)) = (self.messages.take(), self.call.take()) else {
-            return;
-        };
-        // The client disconnected, and the request continues.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                let _call = call;
-                while messages
-                    .next()
-                    .await
-                    .is_some_and(|event| !is_answer(&event))
-                {}
-            });
-        }
-    }
+    });
+    ReceiverStream::new(events)
 }
 
 fn is_answer(event: &ServerSseMessage) -> bool {

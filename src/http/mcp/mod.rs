@@ -7,26 +7,27 @@ mod calls;
 mod sessions;
 mod watched;
 
-use std::pin::Pin;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use http_body_util::{BodyExt, Collected};
 use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use tokio::sync::watch;
+use tower::ServiceExt;
+use tower::util::BoxCloneSyncService;
 
 pub(super) use self::sessions::SESSIONS_MAX;
 use self::sessions::{ID_IN_USE, InUse, Sessions};
-use self::watched::Watched;
+use self::watched::watched;
 use super::access::{Caller, From as CameFrom};
 use super::app::Shared;
 use super::body;
@@ -46,12 +47,10 @@ const LISTEN: &str = "subscriptions/listen";
 /// Maximum length of an error message that is passed on.
 const REASON_BYTES_MAX: usize = 4 << 10;
 
-type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
-
 /// Any handler of MCP.
 #[derive(Clone)]
 pub(super) struct Mcp {
-    answer: Arc<dyn Fn(Request) -> Answering + Send + Sync>,
+    service: BoxCloneSyncService<Request, Response, Infallible>,
     sessions: Arc<Sessions>,
 }
 
@@ -81,15 +80,9 @@ impl Mcp {
             }
         });
         let service = StreamableHttpService::new(move || Ok(made()), sessions.clone(), config);
-        let answer = move |request| {
-            let service = service.clone();
-            let answering = async move { service.handle(request).await.map(Body::new) };
-            Box::pin(answering) as Answering
-        };
-        Mcp {
-            answer: Arc::new(answer),
-            sessions,
-        }
+        let service = ServiceExt::<Request>::map_response(service, |answer| answer.map(Body::new));
+        let service = BoxCloneSyncService::new(service);
+        Mcp { service, sessions }
     }
 
     pub(super) fn routes(self) -> Router<Shared> {
@@ -114,14 +107,18 @@ async fn handle(mcp: Mcp, app: Shared, mut request: Request) -> Result<Response,
     let headers = request.headers();
     let session = match headers.get(SESSION) {
         // No session has an empty id.
-        Some(id) => Some(mcp.enter(id.to_str().unwrap_or_default(), &caller)?),
+        Some(id) => {
+            let id = id.to_str().unwrap_or_default();
+            let entered = mcp.sessions.enter(id, caller.shower());
+            Some(entered.ok_or_else(no_session)?)
+        }
         None => None,
     };
-    let is_open_ended = *request.method() == Method::GET
+    let is_endless = *request.method() == Method::GET
         || headers.get(METHOD).is_some_and(|method| method == LISTEN);
     let is_end = *request.method() == Method::DELETE;
     let (request, sent) = read(request, &app).await?;
-    let mut response = (mcp.answer)(request).await;
+    let Ok(mut response) = mcp.service.clone().oneshot(request).await;
     if let Some(id) = response.headers().get(SESSION) {
         let id = id.to_str().unwrap_or_default();
         mcp.sessions.own(id, caller.shower());
@@ -140,8 +137,7 @@ async fn handle(mcp: Mcp, app: Shared, mut request: Request) -> Result<Response,
     if !is_stream {
         return Ok(response);
     }
-    let watch = |body| Body::new(Watched::new(body, caller, session, is_open_ended));
-    Ok(response.map(watch))
+    Ok(response.map(|body| watched(body, caller, session, is_endless)))
 }
 
 /// Whether the client uses a version of MCP without sessions.
@@ -177,11 +173,6 @@ async fn read(request: Request, app: &Shared) -> Result<(Request, Bytes), Proble
 }
 
 impl Mcp {
-    fn enter(&self, id: &str, caller: &Caller) -> Result<InUse, Problem> {
-        let entered = self.sessions.enter(id, caller.shower());
-        entered.ok_or_else(no_session)
-    }
-
     /// Turns an error of the transport into a problem, unless it already is a JSON-RPC error.
     async fn not_done(
         &self,
@@ -197,8 +188,8 @@ impl Mcp {
             return Ok(unreadable(sent));
         }
         let allow = response.headers().get(header::ALLOW).cloned();
-        let text = response.into_body().collect().await;
-        let text = text.map_or_else(|_| Bytes::new(), Collected::to_bytes);
+        let text = to_bytes(response.into_body(), usize::MAX).await;
+        let text = text.unwrap_or_default();
         let text = String::from_utf8_lossy(&text[..text.len().min(REASON_BYTES_MAX)]);
         if text.ends_with(ID_IN_USE) {
             return Ok(invalid(-32600, &format!("Invalid Request: {ID_IN_USE}")));
@@ -207,9 +198,8 @@ impl Mcp {
             return Err(self.cannot(session.is_some()));
         }
         let problem = Problem::new(status, code(status), text);
-        let mut headers = HeaderMap::new();
-        headers.extend(allow.map(|allow| (header::ALLOW, allow)));
-        Ok((headers, problem).into_response())
+        let allow = allow.map(|allow| [(header::ALLOW, allow)]);
+        Ok((allow, problem).into_response())
     }
 
     /// The problem that prevented the request.
@@ -245,14 +235,13 @@ fn no_session() -> Problem {
 
 /// JSON-RPC's error for an invalid message, as clients of MCP expect.
 fn unreadable(sent: &[u8]) -> Response {
-    let (code, message) = match serde_json::from_slice::<IgnoredAny>(sent) {
-        Ok(_) => (
+    match serde_json::from_slice::<IgnoredAny>(sent) {
+        Ok(_) => invalid(
             -32600,
-            "Invalid Request: the body is not one JSON-RPC message".to_owned(),
+            "Invalid Request: the body is not one JSON-RPC message",
         ),
-        Err(error) => (-32700, format!("Parse error: {error}")),
-    };
-    invalid(code, &message)
+        Err(error) => invalid(-32700, &format!("Parse error: {error}")),
+    }
 }
 
 fn invalid(code: i32, message: &str) -> Response {

@@ -15,7 +15,7 @@ use rmcp::transport::streamable_http_server::session::{ServerSseMessage, Session
 use tokio::time::Instant;
 use tokio_stream::Stream;
 
-use super::calls::{Calls, Notifications};
+use super::calls::{Calls, events};
 use crate::http::access::Shower;
 
 /// Maximum number of sessions.
@@ -220,7 +220,7 @@ impl SessionManager for Sessions {
             _ => None,
         };
         let messages = self.all.create_stream(id, message).await?;
-        Ok(Notifications::new(messages, call))
+        Ok(events(messages, call))
     }
 
     async fn accept_message(

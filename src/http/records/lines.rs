@@ -9,152 +9,101 @@ use crate::wire::new::{fields, moment, nullable};
 
 const NAME: &str = "RecordLine";
 
-/// A form of a line: its name, kind and ops, further required fields, and fields of its type that are
-/// not allowed.
-type Form = (
-    &'static str,
-    Kind,
-    &'static [Op],
-    &'static [&'static str],
-    &'static [&'static str],
-);
+/// A form of a line.
+struct Form {
+    name: &'static str,
+    kind: Kind,
+    /// The first one is the default.
+    ops: &'static [Op],
+    /// Further required fields. A kind is required if no field determines it.
+    required: &'static [&'static str],
+    /// Fields of its type that are not allowed.
+    without: &'static [&'static str],
+    /// The field that determines the kind.
+    telling: Option<&'static str>,
+}
 
-/// The first op is the default. A kind is required if no field determines it.
-const FORMS: &[Form] = &[
-    (
-        "Turn",
-        Kind::ConversationTurns,
-        &[Op::Asserted, Op::Retracted],
-        &["turn_kind"],
-        &["kind"],
-    ),
-    (
-        "Call",
-        Kind::ToolCalls,
-        &[Op::Requested, Op::Retracted],
-        &["op"],
-        &[],
-    ),
-    (
-        "CompletedCall",
-        Kind::ToolCalls,
-        &[Op::Completed],
-        &["op"],
-        &["error_kind", "error_msg"],
-    ),
-    ("FailedCall", Kind::ToolCalls, &[Op::Failed], &["op"], &[]),
-    (
-        "Proposal",
-        Kind::CodeEditProposals,
-        &[Op::Pending, Op::Retracted],
-        &[],
-        &[],
-    ),
-    (
-        "DecidedProposal",
-        Kind::CodeEditProposals,
-        &[Op::Approved, Op::Denied],
-        &["op"],
-        &["applied_at", "commit_hash"],
-    ),
-    (
-        "AppliedProposal",
-        Kind::CodeEditProposals,
-        &[Op::Applied],
-        &["kind", "op"],
-        &["decided_at"],
-    ),
-    (
-        "RevertedProposal",
-        Kind::CodeEditProposals,
-        &[Op::Reverted],
-        &["kind", "op"],
-        &["decided_at", "applied_at"],
-    ),
-    (
-        "Conversation",
-        Kind::Conversations,
-        &[Op::Created],
-        &[],
-        &["updated_at"],
-    ),
-    (
-        "ChangedConversation",
-        Kind::Conversations,
-        &[Op::Updated],
-        &["op", "id", "created_at"],
-        &["updated_at"],
-    ),
-    ("Message", Kind::Messages, &[Op::Added], &[], &[]),
-    ("Event", Kind::Events, &[Op::Logged], &[], &[]),
-    ("Entry", Kind::History, &[Op::Added], &[], &[]),
-    ("Task", Kind::Inbox, &[Op::Queued], &[], &[]),
-    ("ClaimedTask", Kind::Inbox, &[Op::InProgress], &["op"], &[]),
-    (
-        "EndedTask",
-        Kind::Inbox,
-        &[Op::Done, Op::Failed, Op::Queued],
-        &[],
-        &[],
-    ),
-    (
-        "Thought",
-        Kind::ThoughtRecords,
-        &[Op::Recorded],
-        &[],
-        &["prev_hash", "hash"],
-    ),
-];
+macro_rules! forms {
+    ($($name:ident: $kind:ident [$($op:ident),+]
+        $(requires $($required:literal)+)? $(without $($without:literal)+)? $(told_by $telling:literal)?;)+
+    ) => {
+        const FORMS: &[Form] = &[$(Form {
+            name: stringify!($name),
+            kind: Kind::$kind,
+            ops: &[$(Op::$op),+],
+            required: &[$($($required),+)?],
+            without: &[$($($without),+)?],
+            telling: forms!(@ $($telling)?),
+        }),+];
+    };
+    (@) => { None };
+    (@ $telling:literal) => { Some($telling) };
+}
 
-/// Fields that determine the kind of a form.
-const TELLING: &[(&str, &str)] = &[
-    ("DecidedProposal", "decided_at"),
-    ("ClaimedTask", "attempts"),
-    ("EndedTask", "attempts"),
-];
+forms! {
+    Turn: ConversationTurns [Asserted, Retracted] requires "turn_kind" without "kind";
+    Call: ToolCalls [Requested, Retracted] requires "op";
+    CompletedCall: ToolCalls [Completed] requires "op" without "error_kind" "error_msg";
+    FailedCall: ToolCalls [Failed] requires "op";
+    Proposal: CodeEditProposals [Pending, Retracted];
+    DecidedProposal: CodeEditProposals [Approved, Denied]
+        requires "op" without "applied_at" "commit_hash" told_by "decided_at";
+    AppliedProposal: CodeEditProposals [Applied] requires "kind" "op" without "decided_at";
+    RevertedProposal: CodeEditProposals [Reverted]
+        requires "kind" "op" without "decided_at" "applied_at";
+    Conversation: Conversations [Created] without "updated_at";
+    ChangedConversation: Conversations [Updated]
+        requires "op" "id" "created_at" without "updated_at";
+    Message: Messages [Added];
+    Event: Events [Logged];
+    Entry: History [Added];
+    Task: Inbox [Queued];
+    ClaimedTask: Inbox [InProgress] requires "op" told_by "attempts";
+    EndedTask: Inbox [Done, Failed, Queued] told_by "attempts";
+    Thought: ThoughtRecords [Recorded] without "prev_hash" "hash";
+}
 
 /// Describes the lines.
 pub(in crate::http) fn describe(schemas: &mut Value) {
     let mut names = Vec::new();
-    let lines: Vec<(&Form, Map<String, Value>, Vec<&str>)> = FORMS.iter().map(line).collect();
-    for (form, properties, required) in &lines {
-        let (name, kind, ..) = form;
-        let name = format!("{name}Line");
+    let lines: Vec<_> = FORMS.iter().map(|form| (form, line(form))).collect();
+    for (form, (properties, required)) in &lines {
+        let name = format!("{}Line", form.name);
         names.push(json!({ "$ref": format!("#/components/schemas/{name}") }));
         let mut properties = properties.clone();
         // Null means absent, also for a field of another form.
-        let others = lines.iter().filter(|((_, other, ..), ..)| other == kind);
-        for field in others.flat_map(|(_, fields, _)| fields.keys()) {
+        let others = lines.iter().filter(|(other, _)| other.kind == form.kind);
+        for field in others.flat_map(|(_, (fields, _))| fields.keys()) {
             let null = || json!({ "type": "null" });
             properties.entry(field.as_str()).or_insert_with(null);
         }
-        schemas[name] = json!({
+        schemas[&name] = json!({
             "type": "object",
             "required": required,
             "properties": properties,
             "additionalProperties": false,
         });
-    }
-    for (name, telling) in TELLING {
-        schemas[format!("{name}Line")]["anyOf"] = json!([
-            { "required": ["kind"], "properties": { "kind": { "type": "string" } } },
-            { "required": [telling], "properties": { *telling: { "not": { "type": "null" } } } },
-        ]);
+        if let Some(telling) = form.telling {
+            schemas[&name]["anyOf"] = json!([
+                { "required": ["kind"], "properties": { "kind": { "type": "string" } } },
+                { "required": [telling], "properties": { telling: { "not": { "type": "null" } } } },
+            ]);
+        }
     }
     schemas[NAME]["anyOf"] = names.into();
 }
 
 /// The fields of a form, and its required fields.
-fn line(form: &'static Form) -> (&'static Form, Map<String, Value>, Vec<&'static str>) {
-    let (_, kind, ops, more, without) = form;
-    let (mut properties, mut required) = fields(*kind, ops, more, without);
-    let others = more.iter().filter(|name| !properties.contains_key(**name));
-    required.extend(others);
-    if *kind == Kind::ConversationTurns {
-        let (turn, _) = fields(*kind, ops, more, &[]);
+fn line(form: &Form) -> (Map<String, Value>, Vec<&'static str>) {
+    let Form { kind, ops, .. } = *form;
+    let (mut properties, mut required) = fields(kind, ops, form.required, form.without);
+    let others = form.required.iter();
+    required.extend(others.filter(|name| !properties.contains_key(**name)));
+    if kind == Kind::ConversationTurns {
+        let (turn, _) = fields(kind, ops, form.required, &[]);
         properties.insert("turn_kind".to_owned(), turn["kind"].clone());
     }
-    if *kind == Kind::CodeEditProposals {
+    if kind == Kind::CodeEditProposals {
         properties.insert("at".to_owned(), nullable(moment()));
     }
     match (kind, ops) {
@@ -171,9 +120,9 @@ fn line(form: &'static Form) -> (&'static Form, Map<String, Value>, Vec<&'static
     let words: Vec<&str> = ops.iter().map(|op| op.as_str()).collect();
     for (name, words) in [("kind", vec![kind.stem()]), ("op", words)] {
         let word = json!({ "type": "string", "enum": words });
-        let is_required = more.contains(&name);
+        let is_required = form.required.contains(&name);
         let word = if is_required { word } else { nullable(word) };
         properties.insert(name.to_owned(), word);
     }
-    (form, properties, required)
+    (properties, required)
 }
