@@ -41,8 +41,8 @@ impl Store {
     ) -> Result<()> {
         let records = request(conversation, messages)?.into_iter();
         let records = records.map(|(record, if_known)| (Ok(record), if_known));
-        let answers = self.put_batch(records)?.into_iter();
-        answers.map(|answer| answer.map(drop)).collect()
+        let mut answers = self.put_batch(records)?.into_iter();
+        answers.try_for_each(|answer| answer.map(drop))
     }
 
     /// Records a model's answer as the next message of its conversation, filled from the metadata.

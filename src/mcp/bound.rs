@@ -203,18 +203,17 @@ impl Bounds {
             Value::Bool(_) => 5,
             Value::Number(number) => number.to_string().len(),
             Value::String(text) => text_length(self.part(text)),
-            Value::Array(items) => items[..self.count(items, place)]
-                .iter()
-                .map(|item| self.length(item, Place::Deeper) + 1)
-                .sum::<usize>()
-                .saturating_add(2),
-            Value::Object(members) => members
-                .iter()
-                .map(|(name, member)| {
+            Value::Array(items) => {
+                let items = items[..self.count(items, place)].iter();
+                let lengths = items.map(|item| self.length(item, Place::Deeper) + 1);
+                lengths.sum::<usize>() + 2
+            }
+            Value::Object(members) => {
+                let lengths = members.iter().map(|(name, member)| {
                     text_length(name) + 2 + self.length(member, place.of_member(name))
-                })
-                .sum::<usize>()
-                .saturating_add(2),
+                });
+                lengths.sum::<usize>() + 2
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 //! because the span's end and child spans refer to it.
 
 use std::collections::HashMap;
+use std::iter;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 
@@ -85,8 +86,7 @@ pub(super) fn write(store: &Store, seen: &Receiver<Seen>, lost: &AtomicU64) {
         last_error: None,
     };
     while let Ok(first) = seen.recv() {
-        let mut next = Some(first);
-        while let Some(one) = next {
+        for one in iter::once(first).chain(seen.try_iter()) {
             match one {
                 Seen::Begun(begun) => writer.begin(begun),
                 Seen::Ended(ended) => writer.end(ended),
@@ -103,7 +103,6 @@ pub(super) fn write(store: &Store, seen: &Receiver<Seen>, lost: &AtomicU64) {
             if writer.batch.len() >= BATCH_MAX {
                 writer.flush();
             }
-            next = seen.try_recv().ok();
         }
         writer.flush();
     }

@@ -32,7 +32,7 @@ pub(in crate::mcp) fn complete(
         Reference::Prompt(prompt) if prompts::has(reach, &prompt.name) => &*prompt.name,
         _ => "",
     };
-    let values = match (asked, &*request.argument.name) {
+    let mut values = match (asked, &*request.argument.name) {
         ("conversations", "id") if reach.covers(CONVERSATION) => {
             let read = |limit, after| store.conversation_page(limit, after);
             beginning(begun, read, |found| found.id.to_string())
@@ -52,8 +52,7 @@ pub(in crate::mcp) fn complete(
             beginning(begun, read, |first| first.task_id.clone())
         }
         _ => Ok(Vec::new()),
-    };
-    let mut values = values?;
+    }?;
     let has_more = values.len() > VALUES_MAX;
     values.truncate(VALUES_MAX);
     CompletionInfo::with_pagination(values, None, has_more).map_err(|error| {

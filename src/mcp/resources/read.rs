@@ -28,9 +28,8 @@ pub(in crate::mcp) fn read(
     reach: Reach,
     uri: &str,
 ) -> Result<ReadResourceResult, Fault> {
-    let parsed = Uri::parse_within(uri, reach);
-    let found = parsed.and_then(|parsed| contents(store, uri, &parsed));
-    found.map_err(|fault| fault.with_uri(uri))
+    let parsed = Uri::parse_within(uri, reach)?;
+    contents(store, uri, &parsed).map_err(|fault| fault.with_uri(uri))
 }
 
 fn contents(store: &Store, name: &str, uri: &Uri) -> Result<ReadResourceResult, Fault> {
@@ -42,12 +41,10 @@ fn contents(store: &Store, name: &str, uri: &Uri) -> Result<ReadResourceResult, 
         Subject::Day(day, kind) => return lines(store, name, (*day, *kind), after),
     }?;
     let next = next.map(|after| Uri::part(&uri.subject, after).to_string());
-    let text = serde_json::to_string(&Part {
-        body,
-        next: next.as_deref(),
-    })
-    .map_err(|error| broken(&error))?;
-    let contents = part(text, name, JSON, next.as_deref());
+    let next = next.as_deref();
+    let text = serde_json::to_string(&Part { body, next });
+    let text = text.map_err(|error| broken(&error))?;
+    let contents = part(text, name, JSON, next);
     Ok(ReadResourceResult::new(vec![contents]))
 }
 
@@ -115,10 +112,8 @@ fn records<T: Serialize>(
     let mut at_once = READ_AT_ONCE;
     loop {
         let page = read(at_once, after)?;
-        let some = page.items.iter().map(to_raw_value);
-        let some: Records = some
-            .collect::<Result<_, _>>()
-            .map_err(|error| broken(&error))?;
+        let some: Result<Records, _> = page.items.iter().map(to_raw_value).collect();
+        let some = some.map_err(|error| broken(&error))?;
         let some_bytes: usize = some.iter().map(|record| record.get().len()).sum();
         let is_room = bytes + some_bytes <= CONTENTS_BYTES_MAX;
         if is_room || (records.is_empty() && some.len() <= 1) {
