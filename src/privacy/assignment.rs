@@ -60,8 +60,7 @@ fn list(place: &Place<'_>, all: &mut Vec<Found>) {
         all.extend(secret_at(
             holds,
             text,
-            value.start,
-            value.end,
+            value.start..value.end,
             Written::Listed,
         ));
         let end = quote_at(text, value.end).map_or(value.end, |(end, _)| end);
@@ -245,9 +244,9 @@ pub(super) fn member(name: &str, value: &str, written: Written, all: &mut Vec<Fo
     let last = name.len() - run_before(name, name.len(), usize::MAX, is_of_name);
     if is_foreign(name) {
         let (holds, written) = (Holds::Password, Written::Listed);
-        all.extend(secret_at(holds, value, 0, value.len(), written));
+        all.extend(secret_at(holds, value, 0..value.len(), written));
     } else if let Some(holds) = holds(&name[last..]) {
-        all.extend(secret_at(holds, value, 0, value.len(), written));
+        all.extend(secret_at(holds, value, 0..value.len(), written));
     }
 }
 
@@ -297,10 +296,8 @@ pub(super) fn after_gutter(text: &[u8], line: usize) -> usize {
     let number = skip(text, line, is_blank);
     let end = skip(text, number, is_digit);
     let rest = text.get(end..).unwrap_or_default();
-    let marks = [&b"\xE2\x86\x92"[..], b"\t", b":", b" |", b" \xE2\x94\x82"];
-    let mark = marks
-        .iter()
-        .find(|mark| end > number && rest.starts_with(mark));
+    let mut marks = ["→", "\t", ":", " |", " │"].iter();
+    let mark = marks.find(|mark| end > number && rest.starts_with(mark.as_bytes()));
     mark.map_or(line, |mark| end + mark.len())
 }
 

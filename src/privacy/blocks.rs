@@ -21,9 +21,7 @@ const LINE_BYTES_MAX: usize = 512;
 
 /// A private key block. Its start or its end may be cut off.
 pub(super) fn private_key(place: &Place<'_>) -> Option<Found> {
-    let Place {
-        text, at, after, ..
-    } = *place;
+    let (text, at, after) = (place.text, place.at, place.after);
     let label = &text[at.saturating_sub(LABEL_BYTES)..at];
     let begins = |word: &[u8]| {
         let found = memchr::memmem::rfind(label, word)?;
@@ -59,20 +57,14 @@ pub(super) fn private_key(place: &Place<'_>) -> Option<Found> {
 /// A private key block encoded in base64 again, as in Kubernetes secrets, on one or more lines.
 pub(super) fn encoded_key(place: &Place<'_>) -> Option<Found> {
     const HEAD_BYTES: usize = 64;
-    let Place {
-        text,
-        at,
-        after,
-        runs,
-        ..
-    } = *place;
+    let (text, at, after) = (place.text, place.at, place.after);
     if place.is_raw {
         return Some(found(at, after));
     }
     if !starts_word(text, at) {
         return None;
     }
-    let mut end = runs.end(Class::Base64, at);
+    let mut end = place.runs.end(Class::Base64, at);
     let width = end - at;
     let head = from_base64(&text[at..at + width.min(HEAD_BYTES) / 4 * 4])?;
     let is_key =
@@ -184,32 +176,19 @@ fn gutter(line: &[u8], signs: &[u8]) -> Option<usize> {
 
 /// Length of the listing prefix of a line, in any listing format.
 fn any_gutter(line: &[u8]) -> usize {
-    const MARKS: [&[u8]; 12] = [
-        b"",
-        b"\\u",
-        b"\xE2\x86\x92",
-        b"\xE2\x94\x82",
-        b"//",
-        b"|",
-        b"#",
-        b">",
-        b":",
-        b"*",
-        b"+",
-        b";",
-    ];
-    let all = MARKS.iter().filter_map(|mark| gutter(line, mark));
+    const MARKS: [&str; 12] = ["", "\\u", "→", "│", "//", "|", "#", ">", ":", "*", "+", ";"];
+    let all = MARKS
+        .iter()
+        .filter_map(|mark| gutter(line, mark.as_bytes()));
     all.max().unwrap_or(0)
 }
 
 /// A line without the frame that ends it.
 fn unframed(line: &[u8]) -> &[u8] {
-    const FRAMES: [&[u8]; 3] = [b"\xE2\x94\x82", b"\xE2\x95\x91", b"|"];
-    let frame = |known: &&[u8]| line.trim_ascii_end().strip_suffix(*known);
-    FRAMES
-        .iter()
-        .find_map(frame)
-        .map_or(line, <[u8]>::trim_ascii_end)
+    let line_end = line.trim_ascii_end();
+    let mut marks = ["│", "║", "|"].iter();
+    let unframed = marks.find_map(|mark| line_end.strip_suffix(mark.as_bytes()));
+    unframed.map_or(line, <[u8]>::trim_ascii_end)
 }
 
 /// Number of bytes at the start of a line that belong to the listing, not to the block.
@@ -330,9 +309,7 @@ fn block_start(text: &[u8], end: usize) -> usize {
 pub(super) fn putty_key(place: &Place<'_>) -> Option<Found> {
     const FILE_BYTES_MAX: usize = 8 << 10;
     const LINES_MAX: usize = 1024;
-    let Place {
-        text, at, after, ..
-    } = *place;
+    let (text, at, after) = (place.text, place.at, place.after);
     if !text[..at].ends_with(b"PuTTY-User-") || !text[after..].starts_with(b"-File-") {
         return None;
     }

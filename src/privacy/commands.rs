@@ -61,9 +61,7 @@ fn command(word: &[u8]) -> Option<Command> {
 /// The password after a one-letter option of a known command.
 pub(super) fn option_password(place: &Place<'_>) -> Option<Found> {
     const BEFORE_BYTES_MAX: usize = 256;
-    let Place {
-        text, at, after, ..
-    } = *place;
+    let (text, at, after) = (place.text, place.at, place.after);
     let from = at.saturating_sub(BEFORE_BYTES_MAX);
     let before = &text[from..at];
     let ends = |byte: &u8| matches!(byte, b'|' | b';' | b'&' | b'`' | b'\n');
@@ -117,7 +115,7 @@ pub(super) fn given(place: &Place<'_>, at: usize, without: Written) -> Option<Fo
     let value = place.text.get(start..end)?;
     let end = end - usize::from(value.ends_with(b"\\"));
     let written = quoted.map_or(without, |_| Written::Quoted);
-    secret_at(Holds::Password, place.text, start, end, written)
+    secret_at(Holds::Password, place.text, start..end, written)
 }
 
 /// The password after a database user's `IDENTIFIED BY` or `IDENTIFIED WITH … BY`.
@@ -204,7 +202,7 @@ pub(super) fn piped_password(place: &Place<'_>, at: usize, has_user: bool) -> Op
     }
     let value = given[start..end].strip_suffix(b"\\n");
     let end = value.map_or(end, |value| start + value.len());
-    secret_at(Holds::Password, text, from + start, from + end, written)
+    secret_at(Holds::Password, text, from + start..from + end, written)
 }
 
 /// The password of `auth=("user", "password")` and `HTTPBasicAuth("user", "password")`.
@@ -249,7 +247,7 @@ pub(super) fn pgpass_password(place: &Place<'_>) -> Option<Found> {
     let is_of_value = |byte| !ends_url(byte) || byte == b'>';
     let end = at + run(text, at, VALUE_BYTES_MAX, is_of_value);
     let is_whole = is_port && !text[at..end].contains(&b':');
-    secret_at(Holds::Password, text, at, end, Written::Literal).filter(|_| is_whole)
+    secret_at(Holds::Password, text, at..end, Written::Literal).filter(|_| is_whole)
 }
 
 /// The password of `curl -u user:password`.

@@ -30,7 +30,7 @@ pub(super) fn element(place: &Place<'_>, name: (usize, usize)) -> Option<Found> 
     let ends = if is_data { &b"]]>"[..] } else { b"</" };
     let closes = rest.starts_with(ends) || place.is_raw && rest.starts_with(b"<\\/");
     let holds = holds(&text[name.0..name.1]).filter(|_| closes)?;
-    secret_at(holds, text, inside, end, written)
+    secret_at(holds, text, inside..end, written)
 }
 
 /// Start of a CDATA section, in which `<` is text.
@@ -95,7 +95,7 @@ pub(super) fn value_before(place: &Place<'_>, name: (usize, usize)) -> Option<Fo
     let written = quoted.map_or(Written::Bare, |_| Written::Quoted);
     let holds = holds(&text[name.0..name.1])?;
     let start = first + start;
-    secret_at(holds, text, start, start + len, written).filter(|_| is_whole)
+    secret_at(holds, text, start..start + len, written).filter(|_| is_whole)
 }
 
 /// How the value is written in an element whose `name` or `key` ends with the name at `at`. Only
@@ -144,7 +144,7 @@ pub(super) fn form_part(place: &Place<'_>, name: (usize, usize)) -> Option<Found
     let is_of_line = |byte| !matches!(byte, b'\r' | b'\n');
     let end = start + run(text, start, VALUE_BYTES_MAX, is_of_line);
     let holds = holds(&text[name.0..name.1])?;
-    secret_at(holds, text, start, end, Written::Quoted)
+    secret_at(holds, text, start..end, Written::Quoted)
 }
 
 /// Whether the name is a shell variable that is expanded with a default: `${DB_PASSWORD:-…}`.
@@ -176,5 +176,5 @@ pub(super) fn expansion(text: &[u8], name: (usize, usize)) -> Option<Found> {
     let start = skip(value, start, is_quote);
     let end = start + trim_end(&value[start..], is_quote).len();
     let holds = holds(&text[name.0..name_end])?;
-    secret_at(holds, text, start, end, Written::Literal)
+    secret_at(holds, text, start..end, Written::Literal)
 }

@@ -57,7 +57,7 @@ pub(crate) use scan::is_redacted;
 pub(crate) use scan::is_secret;
 pub use settings::{AccessRole, Pattern, PrivacySettings};
 
-use self::redact::Redactor;
+use self::scan::Scanner;
 use self::visit::visit;
 use crate::error::Result;
 use crate::record::{Record, hex};
@@ -93,7 +93,7 @@ impl<'a> Finding<'a> {
 #[derive(Debug)]
 pub(crate) struct Privacy {
     settings: PrivacySettings,
-    redactor: Redactor,
+    scanner: Scanner,
     user_key: UserKey,
 }
 
@@ -103,7 +103,7 @@ impl Privacy {
     /// invalid regular expression.
     pub(crate) fn new(settings: PrivacySettings) -> Result<Privacy> {
         Ok(Privacy {
-            redactor: Redactor::new(&settings)?,
+            scanner: Scanner::new(&settings)?,
             settings,
             user_key: UserKey::default(),
         })

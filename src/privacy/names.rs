@@ -101,42 +101,9 @@ pub(super) fn is_foreign(name: &[u8]) -> bool {
         || ends(&"passe") && words().ends_with(&["mot", "de", "passe"].map(str::to_owned))
 }
 
-/// Endings of words that denote a password.
-const PASSWORDS: &[&str] = &[
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "passwort",
-    "storepass",
-    "keypass",
-    "userpwd",
-    "dbpwd",
-    "dbpass",
-];
-/// Endings of words that denote a key.
-const KEYS: &[&str] = &[
-    "apikey",
-    "accesskey",
-    "secretkey",
-    "authkey",
-    "privatekey",
-    "signingkey",
-    "encryptionkey",
-    "accountkey",
-];
-/// Endings of words that denote a token.
+/// What a token in one word is for: `authtoken`.
 const TOKENS: &[&str] = &[
-    "authtoken",
-    "accesstoken",
-    "refreshtoken",
-    "apitoken",
-    "bottoken",
-    "sessiontoken",
-    "bearertoken",
-    "idtoken",
-    "identitytoken",
-    "registrytoken",
+    "auth", "access", "refresh", "api", "bot", "session", "bearer", "id", "identity", "registry",
 ];
 
 /// The kind of value that a name denotes; `None` if it is not a secret.
@@ -155,7 +122,10 @@ pub(super) fn holds(name: &[u8]) -> Option<Holds> {
     if before.iter().any(|word| says(word) == Some(Says::Innocent)) {
         return None;
     }
-    let ends = |ends: &[&str]| ends.iter().any(|end| last.ends_with(end));
+    let ends = |ends: &[&str], kind: &str| {
+        let of = last.strip_suffix(kind);
+        of.is_some_and(|of| ends.iter().any(|end| of.ends_with(end)))
+    };
     let is_qualified = !before.is_empty() || last.len() > "token".len();
     match last.as_str() {
         "authorization" => Some(Holds::Authorization),
@@ -168,13 +138,24 @@ pub(super) fn holds(name: &[u8]) -> Option<Holds> {
             Some(Holds::Key { is_access })
         }
         "token" => Some(Holds::Token { is_qualified }),
-        _ if ends(PASSWORDS) => Some(Holds::Password),
-        _ if ends(KEYS) => {
-            let is_access = ends(&["apikey", "accesskey", "secretkey"]);
-            Some(Holds::Key { is_access })
+        _ if ends(
+            &["password", "passwd", "passphrase", "passcode", "passwort"],
+            "",
+        ) || ends(&["store", "key", "db"], "pass")
+            || ends(&["user", "db"], "pwd") =>
+        {
+            Some(Holds::Password)
         }
-        _ if ends(&["secret"]) => Some(Holds::Secret),
-        _ if ends(TOKENS) => Some(Holds::Token { is_qualified: true }),
+        _ if ends(&["api", "access", "secret"], "key") => Some(Holds::Key { is_access: true }),
+        _ if ends(
+            &["auth", "private", "signing", "encryption", "account"],
+            "key",
+        ) =>
+        {
+            Some(Holds::Key { is_access: false })
+        }
+        _ if last.ends_with("secret") => Some(Holds::Secret),
+        _ if ends(TOKENS, "token") => Some(Holds::Token { is_qualified: true }),
         _ => None,
     }
 }

@@ -6,19 +6,12 @@ use super::blocks::PRIVATE_KEY;
 use super::displayed::spelled;
 use super::json::{Said, may_be_json, rewrite};
 use super::scan::Scanner;
-use super::{Finding, HASH_DIGITS, PLACEHOLDER, PrivacySettings};
-use crate::error::Result;
+use super::{Finding, HASH_DIGITS, PLACEHOLDER};
 
 /// Maximum nesting depth of JSON inside the strings of JSON.
 const NESTED_MAX: usize = 4;
 /// Maximum number of scans of a text. A text is scanned again after a replacement.
 const ROUNDS_MAX: usize = 8;
-
-/// Finds and replaces secrets.
-#[derive(Debug)]
-pub(super) struct Redactor {
-    scanner: Scanner,
-}
 
 /// Numbers of the secrets of one record, by name and secret.
 #[derive(Debug, Default)]
@@ -34,35 +27,30 @@ impl Numbers {
     }
 }
 
-impl Redactor {
-    pub(super) fn new(settings: &PrivacySettings) -> Result<Redactor> {
-        let scanner = Scanner::new(settings)?;
-        Ok(Redactor { scanner })
-    }
-
+impl Scanner {
     /// The text with its secrets replaced; `None` if it has none.
     pub(super) fn redacted(&self, text: &str, numbers: &mut Numbers) -> Option<String> {
-        self.value(Said::Text, text, numbers, 0)
+        self.redacted_value(Said::Text, text, numbers, 0)
     }
 
     /// Like `redacted`, for a key. Only tokens with a provider's prefix are replaced; the number in
     /// the placeholder is the same in every record.
     pub(super) fn redacted_key(&self, key: &str) -> Option<String> {
-        let findings = self.scanner.tokens(key);
+        let findings = self.tokens(key);
         let number =
             |_: &str, secret: &str| super::sha256(&spelled(secret))[..HASH_DIGITS].to_owned();
         replaced(key, &findings, number)
     }
 
     /// Like `redacted`, for a string in the role `said` of a document.
-    fn value(
+    fn redacted_value(
         &self,
         said: Said<'_>,
         text: &str,
         numbers: &mut Numbers,
         depth: usize,
     ) -> Option<String> {
-        if matches!(said, Said::Text) && text.len() < self.scanner.bytes_min() {
+        if matches!(said, Said::Text) && text.len() < self.bytes_min() {
             return None;
         }
         let mut changed: Option<String> = None;
@@ -70,7 +58,7 @@ impl Redactor {
         for _ in 0..ROUNDS_MAX {
             let now = changed.as_deref().unwrap_or(text);
             if depth < NESTED_MAX && may_be_json(now) {
-                if !self.scanner.may_find(now) {
+                if !self.may_find(now) {
                     break;
                 }
                 let mut change = |said: Said<'_>, text: &str| match said {
@@ -78,14 +66,14 @@ impl Redactor {
                         let number = numbers.of(PRIVATE_KEY, text);
                         Some(placeholder(PRIVATE_KEY, &number.to_string()))
                     }
-                    said => self.value(said, text, numbers, depth + 1),
+                    said => self.redacted_value(said, text, numbers, depth + 1),
                 };
                 // `change` already scanned each string until nothing was found.
                 if let Ok(rewritten) = rewrite(now, &mut change) {
                     return rewritten.or(changed);
                 }
             }
-            let findings = self.scanner.findings(said, now);
+            let findings = self.findings(said, now);
             let next = replaced(now, &findings, |name, secret| {
                 numbers.of(name, secret).to_string()
             });

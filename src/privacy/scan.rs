@@ -31,7 +31,8 @@ impl Scanner {
     pub(super) fn new(settings: &PrivacySettings) -> Result<Scanner> {
         let patterns = settings.patterns.iter().map(|pattern| {
             let name = &pattern.name;
-            if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(is_of_pattern_name) {
+            let is_short = (1..=NAME_BYTES_MAX).contains(&name.len());
+            if !(is_short && name.bytes().all(is_of_pattern_name)) {
                 return Err(Error::invalid(format!(
                     "the pattern name {name:?} does not do: give 1 to {NAME_BYTES_MAX} lower-case letters, digits and underscores"
                 )));

@@ -1,5 +1,7 @@
 //! Decides which values are secrets: not code, ids or the examples of manuals.
 
+use std::ops::Range;
+
 use super::Found;
 use super::bytes::{contains, is_alnum, is_of_name, is_token68, run, trim_end};
 use super::code::{is_code, is_identifier, is_path_of_code, is_type, is_variable};
@@ -49,16 +51,19 @@ pub(super) fn secret_in(holds: Holds, value: &[u8], written: Written) -> Option<
     is_secret.then_some((0, end + signs))
 }
 
-/// The secret in the value at `start..end`, if the value looks like one.
+/// Like `secret_in`, for the value in a range of a text.
 pub(super) fn secret_at(
     holds: Holds,
     text: &[u8],
-    start: usize,
-    end: usize,
+    value: Range<usize>,
     written: Written,
 ) -> Option<Found> {
-    let (from, to) = secret_in(holds, &text[start..end], written)?;
-    Some(Found::new(holds.name(), start + from, start + to))
+    let (start, end) = secret_in(holds, &text[value.clone()], written)?;
+    Some(Found::new(
+        holds.name(),
+        value.start + start,
+        value.start + end,
+    ))
 }
 
 /// Whether a UUID under this name is a secret rather than an id. Some services issue UUIDs as keys.

@@ -97,7 +97,7 @@ impl Visit<'_> {
 
     /// A placeholder would not be a valid value here.
     fn check_fixed(&self, field: &Field, name: &str) -> Result<()> {
-        if self.phase == Phase::Names && self.privacy.redactor.redacted_key(name).is_some() {
+        if self.phase == Phase::Names && self.privacy.scanner.redacted_key(name).is_some() {
             let message = format!("{} holds a secret: give another name", field.name);
             return Err(Error::invalid(message).with_field(field.name));
         }
@@ -135,7 +135,7 @@ impl Visit<'_> {
 
     /// Redacts a name, which has a maximum length.
     fn redact_name(&mut self, name: &mut String) {
-        let redacted = self.privacy.redactor.redacted(name, &mut self.numbers);
+        let redacted = self.privacy.scanner.redacted(name, &mut self.numbers);
         self.set_name(name, redacted);
     }
 
@@ -149,7 +149,7 @@ impl Visit<'_> {
     /// The text of what was said or done, or of an error.
     fn withhold_or_redact(&mut self, content: &mut String, is_kept: bool) {
         let changed = if is_kept {
-            self.privacy.redactor.redacted(content, &mut self.numbers)
+            self.privacy.scanner.redacted(content, &mut self.numbers)
         } else {
             withheld(content)
         };
@@ -224,7 +224,7 @@ impl FieldVisitor for Visit<'_> {
         if self.phase == Phase::Names
             && let Some(id) = value.given_mut()
         {
-            let redacted = self.privacy.redactor.redacted_key(id);
+            let redacted = self.privacy.scanner.redacted_key(id);
             let is_changed = self.set_name(id, redacted);
             // An id in the body, such as the agent's, is not covered by the hash.
             self.changed_hashed |= is_changed && field.place != Place::Body;

@@ -11,7 +11,8 @@ mod work;
 
 use serde::Deserialize;
 
-use super::redact::{Numbers, Redactor};
+use super::redact::Numbers;
+use super::scan::Scanner;
 use super::*;
 
 #[derive(Deserialize)]
@@ -35,8 +36,8 @@ fn corpus<T: serde::de::DeserializeOwned>(file: &str) -> Vec<T> {
         .collect()
 }
 
-fn redactor(settings: &PrivacySettings) -> Redactor {
-    Redactor::new(settings).unwrap()
+fn redactor(settings: &PrivacySettings) -> Scanner {
+    Scanner::new(settings).unwrap()
 }
 
 #[test]

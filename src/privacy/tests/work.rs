@@ -22,7 +22,7 @@ static PLAIN: LazyLock<Duration> = LazyLock::new(|| {
     tries.min().unwrap_or_default()
 });
 
-fn time(redactor: &Redactor, text: &str) -> Duration {
+fn time(redactor: &Scanner, text: &str) -> Duration {
     let started = own_time();
     redactor.redacted(text, &mut Numbers::default());
     own_time().saturating_sub(started)
