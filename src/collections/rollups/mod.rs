@@ -300,6 +300,8 @@ impl Sum {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
     use crate::record::{Client, Conversation, ConversationMessage, Role, Timestamp};
 
