@@ -3,8 +3,6 @@
 //!
 //! `cargo run --example retention`
 
-use std::ops::ControlFlow;
-
 use decklog::analytics::AnalyticsQuery;
 use decklog::retention::{Keep, RetainOptions};
 use decklog::{Client, Conversation, ConversationMessage, Role, Settings, Store, Timestamp};

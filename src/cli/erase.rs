@@ -72,7 +72,6 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         let options = EraseOptions {
             dry_run: args.dry_run,
             progress: Some(progress),
-            ..EraseOptions::default()
         };
         store
             .erase(&what, options)

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::index::{Hasher, RowId, Table};
 use crate::line::{Decoded, Op};
 use crate::record::{CodeEditProposal, ConversationTurn, Kind, ToolCall};
-use crate::store::{Reads, RowLines, Snapshot, Store};
+use crate::store::{Reads, RowLines, Snapshot, Store, Unclear};
 
 /// The state of a store at a point in time. Created by [`Store::as_of`].
 #[derive(Debug, Clone, Copy)]
@@ -68,8 +68,8 @@ pub(crate) trait Lists {
     fn read(view: &Snapshot<'_>, row: RowId, as_of: Option<i64>) -> Result<Option<Self::Item>>;
 
     /// The record of a row as it is now, read from its lines if these are as decklog wrote them.
-    fn read_lines(_: &RowLines<'_>) -> Option<Self::Item> {
-        None
+    fn read_lines(_: &RowLines<'_>) -> Result<Self::Item, Unclear> {
+        Err(Unclear)
     }
 
     /// The record's own time, if it is also listed as of a past time.

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::index::{CALL_ID, Hasher, Loc, REQUEST_ID, RowId, Select};
 use crate::line::{Op, Value};
 use crate::record::{CallStatus, Kind, ToolCall, ToolCallDone, ToolCallReq, same_json};
-use crate::store::{Reads, Redacted, RowLines, Snapshot, Store, Txn};
+use crate::store::{Reads, Redacted, RowLines, Snapshot, Store, Txn, Unclear};
 
 const KIND: Kind = Kind::ToolCalls;
 
@@ -255,8 +255,8 @@ impl Lists for CallQuery {
     }
 
     #[inline]
-    fn read_lines(lines: &RowLines<'_>) -> Option<ToolCall> {
-        Some((lines.asserted()?, lines.done()?))
+    fn read_lines(lines: &RowLines<'_>) -> Result<ToolCall, Unclear> {
+        Ok((lines.asserted()?, lines.done()?))
     }
 
     fn at((req, _): &ToolCall) -> i64 {

@@ -64,7 +64,9 @@ use crate::index::{Loc, Position, Row, RowId, Select};
 use crate::line::{Decoded, Envelope, TypedRecord};
 use crate::privacy::is_redacted;
 use crate::record::{GIVEN_NUMBER_MAX, Kind, NUMBER_MAX, Record, RecordType, Validity};
-use crate::store::{Inner, PreparedRecord, Reads, Redacted, RowLines, Snapshot, Store, Txn};
+use crate::store::{
+    Inner, PreparedRecord, Reads, Redacted, RowLines, Snapshot, Store, Txn, Unclear,
+};
 
 /// Maximum number of records in a batch, for callers that split an endless input.
 pub(crate) const BATCH_RECORDS_MAX: usize = 1_000;
@@ -595,12 +597,12 @@ fn get_row<T>(
     kind: Kind,
     key: [&str; 2],
     as_of: Option<i64>,
-    quick: impl Fn(&RowLines<'_>) -> Option<T>,
+    quick: impl Fn(&RowLines<'_>) -> Result<T, Unclear>,
     read: impl Fn(&Snapshot<'_>, RowId) -> Result<Option<T>>,
 ) -> Result<Option<T>> {
     let key = inner.hasher().key(key);
     if as_of.is_none()
-        && let Some(found) = inner.read_row(kind, key, quick)?
+        && let Ok(found) = inner.read_row(kind, key, quick)?
     {
         return Ok(found);
     }

@@ -10,7 +10,7 @@ use super::{Ack, lower, put_version, record_of, standing_as, time};
 use crate::error::Result;
 use crate::index::{Hasher, RowId, Select};
 use crate::record::{ConversationTurn, Kind, TurnKind};
-use crate::store::{Redacted, RowLines, Snapshot, Store, Txn};
+use crate::store::{Redacted, RowLines, Snapshot, Store, Txn, Unclear};
 
 const KIND: Kind = Kind::ConversationTurns;
 
@@ -120,7 +120,7 @@ impl Lists for TurnQuery {
         }
     }
 
-    fn read_lines(lines: &RowLines<'_>) -> Option<ConversationTurn> {
+    fn read_lines(lines: &RowLines<'_>) -> Result<ConversationTurn, Unclear> {
         lines.asserted()
     }
 

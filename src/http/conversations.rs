@@ -1,6 +1,5 @@
 //! `/conversations`: created, listed, read, changed, erased.
 
-
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -18,7 +17,7 @@ use super::puts::{Handed, status_of};
 use crate::collections::{ConversationList, ConversationQuery, MessageQuery, PAGE_LIMIT_MAX};
 use crate::line::DERIVED;
 use crate::record::{ConversationMessage, ConversationStatus, Timestamp};
-use crate::retention::{EraseOptions, Erased, ErasedPart, Erasure};
+use crate::retention::{EraseOptions, Erased, Erasure};
 use crate::store::Store;
 use crate::wire::conversation::Whole;
 use crate::wire::fields::Length;

@@ -1,7 +1,6 @@
 //! Drops old superseded and retracted versions, and joins small segments.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 use serde::Serialize;
 

@@ -1,7 +1,6 @@
 //! Removes expired records, and the oldest days of a store that is too large.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 
 use serde::Serialize;
 

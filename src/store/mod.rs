@@ -77,7 +77,7 @@ pub(crate) use self::process::Process;
 use self::read::file_cache::FileCache;
 use self::view::fair_lock::FairLock;
 pub(crate) use self::view::read_ahead::ReadAhead;
-pub(crate) use self::view::row_lines::RowLines;
+pub(crate) use self::view::row_lines::{RowLines, Unclear};
 use self::view::sidecar;
 pub(crate) use self::view::snapshot::{Reads, Snapshot};
 use self::view::state::State;

@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
 
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Barrier};
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 use decklog::query::{ConversationQuery, MessageQuery, Order};
 use decklog::record::{ConversationStatus, GIVEN_NUMBER_MAX};
-use decklog::retention::{EraseOptions, ErasedPart, Erasure};
+use decklog::retention::{EraseOptions, Erasure};
 use decklog::storage::{Disk, Memory, Storage};
 use decklog::tree::SessionItem;
 use decklog::{

@@ -9,7 +9,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use decklog::health::DamageClass;

@@ -722,7 +722,6 @@ fn a_search_goes_on_over_what_is_rewritten_meanwhile() {
     let mut go_on = |_: SearchProgress| {
         steps += 1;
         if steps == 5 {
-            let mut go_on = |_: &_| ControlFlow::Continue(());
             let done = other.compact(CompactOptions {
                 now: LATER,
                 keep_days: 0,

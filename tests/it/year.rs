@@ -4,7 +4,6 @@
 mod agent;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -15,45 +15,49 @@ pub(crate) struct RowLines<'a> {
     identities: [u64; 2],
 }
 
+/// A line is not intact, or does not hold the expected type: only a
+/// [`Snapshot`](crate::store::Snapshot) can tell what it is.
+pub(crate) struct Unclear;
+
 impl RowLines<'_> {
-    /// The record of the assertion; `None` unless its line is intact and holds this type.
+    /// The record of the assertion.
     #[inline]
-    pub(crate) fn asserted<T: TypedRecord>(&self) -> Option<T> {
+    pub(crate) fn asserted<T: TypedRecord>(&self) -> Result<T, Unclear> {
         self.read(self.row.asserted, self.identities[0])
     }
 
-    /// As [`asserted`](Self::asserted), for the outcome; `Some(None)` if there is none.
+    /// The outcome, if there is one.
     #[inline]
-    pub(crate) fn done<T: TypedRecord>(&self) -> Option<Option<T>> {
+    pub(crate) fn done<T: TypedRecord>(&self) -> Result<Option<T>, Unclear> {
         if self.row.done.is_some() {
             self.read(self.row.done, self.identities[1]).map(Some)
         } else {
-            Some(None)
+            Ok(None)
         }
     }
 
     #[inline]
-    fn read<T: TypedRecord>(&self, loc: Loc, identity: u64) -> Option<T> {
-        let line = self.ahead.line(self.ahead.find(loc, identity)?);
-        is_intact(line).then(|| decode_as(line).ok()?).flatten()
+    fn read<T: TypedRecord>(&self, loc: Loc, identity: u64) -> Result<T, Unclear> {
+        let place = self.ahead.find(loc, identity).ok_or(Unclear)?;
+        let line = self.ahead.line(place);
+        let record = is_intact(line).then(|| decode_as(line).ok()?);
+        record.flatten().ok_or(Unclear)
     }
 }
 
 impl Inner {
-    /// What `read` makes of the lines of the row that stands for a key. `Some(None)` if there is no
-    /// such row. `None` if the lines are not as the index describes them, so that only a
-    /// [`Snapshot`](crate::store::Snapshot) can read them.
+    /// What `read` makes of the lines of the row that stands for a key, if there is one.
     pub(crate) fn read_row<T>(
         &self,
         kind: Kind,
         key: KeyHash,
-        read: impl FnOnce(&RowLines<'_>) -> Option<T>,
-    ) -> Result<Option<Option<T>>> {
+        read: impl FnOnce(&RowLines<'_>) -> Result<T, Unclear>,
+    ) -> Result<Result<Option<T>, Unclear>> {
         let view = self.snapshot()?;
         let table = view.table(kind);
         let found = table.find(key).and_then(|id| Some((id, table.row(id)?)));
         let Some((id, row)) = found.filter(|(_, row)| row.stands()) else {
-            return Ok(Some(None));
+            return Ok(Ok(None));
         };
         let row = *row;
         let mut ahead = ReadAhead::new();
@@ -68,7 +72,7 @@ impl Inner {
         });
         drop(view);
         if self.read_missing(&mut ahead).is_err() {
-            return Ok(None);
+            return Ok(Err(Unclear));
         }
         let lines = RowLines {
             row: &row,

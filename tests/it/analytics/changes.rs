@@ -1,7 +1,6 @@
 //! A handle that saw all changes gives the same answers as one that reads the current log.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use decklog::analytics::{Analytics, AnalyticsQuery, Bucket};
 use decklog::record::Day;

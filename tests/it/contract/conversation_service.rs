@@ -1,6 +1,5 @@
 //! Requirement 001: the conversation service.
 
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use decklog::query::{ConversationQuery, MessageQuery};

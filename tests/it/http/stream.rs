@@ -2,7 +2,6 @@
 //! it is.
 
 use std::io::Write as _;
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,6 @@
 //! Resources: listed, read part by part, and not found if they do not exist.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 use decklog::record::ThoughtType;
 use decklog::retention::{EraseOptions, Erasure};

@@ -2,8 +2,6 @@
 //! recorded counts once, together with late ones, after any number of retention passes, for handles
 //! that were open all along and for new ones.
 
-use std::ops::ControlFlow;
-
 use decklog::analytics::{Analytics, AnalyticsQuery};
 use decklog::retention::{CompactOptions, EraseOptions, Erasure, Keep, RetainOptions, Retained};
 
