@@ -5,7 +5,6 @@
 
 mod tiny;
 
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
