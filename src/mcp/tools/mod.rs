@@ -266,15 +266,13 @@ impl Tools {
     /// # Errors
     /// [`Conflict`](ErrorKind::Conflict) if one of them exists: then none is added.
     pub fn register_thoughts(&mut self) -> Result<()> {
-        let thoughts = by_name(thoughts::tools());
-        if let Some(name) = thoughts
-            .keys()
-            .find(|name| self.by_name.contains_key(*name))
-        {
-            let message = format!("the tool {name} is already registered");
+        let thoughts: Vec<Tool> = thoughts::tools().into_iter().collect();
+        let is_known = |tool: &&Tool| self.by_name.contains_key(tool.name);
+        if let Some(tool) = thoughts.iter().find(is_known) {
+            let message = format!("the tool {} is already registered", tool.name);
             return Err(Error::new(ErrorKind::Conflict, message));
         }
-        self.by_name.extend(thoughts);
+        self.by_name.extend(by_name(thoughts));
         Ok(())
     }
 

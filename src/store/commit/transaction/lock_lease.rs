@@ -162,13 +162,15 @@ impl Writer {
         };
         inner.relocate_early(&head);
         if let Some(given) = self.times.given.take() {
-            back_off(&head, given);
+            back_off(storage, &head, given);
         }
         let head = RefCell::new(head);
         let waiting = || {
             let mut head = head.borrow_mut();
-            head.share();
-            head.request_lock();
+            if head.is_current(storage).unwrap_or(false) {
+                head.share();
+                head.request_lock();
+            }
             drop(head);
             // Catch up now, so that less remains to do under the lock. Errors are returned there.
             drop(inner.snapshot());
@@ -317,11 +319,13 @@ fn is_longer(storage: &dyn Storage, head: &Head, state: &State) -> io::Result<bo
 }
 
 /// Waits so that the other processes can take the lock that was released for them.
-fn back_off(head: &Head, given: Instant) {
-    let is_free = || {
-        head.header()
-            .is_ok_and(|header| header.is_some_and(|header| header.holder == 0))
+fn back_off(storage: &dyn Storage, head: &Head, given: Instant) {
+    // Mapped memory past the end of a truncated file must not be accessed.
+    let header = || match head.is_current(storage) {
+        Ok(true) => head.header().ok().flatten(),
+        _ => None,
     };
+    let is_free = || header().is_some_and(|header| header.holder == 0);
     while is_free() && given.elapsed() < BACKOFF {
         std::thread::sleep(Duration::from_micros(20));
     }
