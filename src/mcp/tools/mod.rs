@@ -266,7 +266,7 @@ impl Tools {
     /// # Errors
     /// [`Conflict`](ErrorKind::Conflict) if one of them exists: then none is added.
     pub fn register_thoughts(&mut self) -> Result<()> {
-        let thoughts: Vec<Tool> = thoughts::tools().into_iter().collect();
+        let thoughts = thoughts::tools();
         let is_known = |tool: &&Tool| self.by_name.contains_key(tool.name);
         if let Some(tool) = thoughts.iter().find(is_known) {
             let message = format!("the tool {} is already registered", tool.name);
