@@ -13,6 +13,8 @@ mod proposals;
 mod query;
 mod retract;
 mod rollups;
+mod rows;
+mod rules;
 mod search;
 mod seqs;
 mod session;
@@ -54,19 +56,20 @@ pub use thoughts::{ChainBreak, ChainCheck, NewThought, ThoughtQuery, Thoughts};
 pub use tree::{EventNode, EventTree, SpanStatus};
 pub use turns::TurnQuery;
 
-use uuid::Uuid;
-use uuid::fmt::Hyphenated;
-
-use std::borrow::Cow;
+use rows::{
+    EVERYWHERE, at_status, collision, get_row, lower, outcome, read_as, record_in, record_of,
+    selected, standing, standing_as,
+};
+use rules::{
+    conflict, lifecycle, next_id, not_found, number, put_again, put_version, says, time, unchanged,
+};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Loc, Position, Row, RowId, Select};
-use crate::line::{Decoded, Envelope, TypedRecord};
+use crate::index::{Row, RowId};
+use crate::line::Envelope;
 use crate::privacy::is_redacted;
-use crate::record::{GIVEN_NUMBER_MAX, Kind, NUMBER_MAX, Record, RecordType, Validity};
-use crate::store::{
-    Inner, PreparedRecord, Reads, Redacted, RowLines, Snapshot, Store, Txn, Unclear,
-};
+use crate::record::Record;
+use crate::store::{PreparedRecord, Reads, Redacted, Store, Txn};
 
 /// Maximum number of records in a batch, for callers that split an endless input.
 pub(crate) const BATCH_RECORDS_MAX: usize = 1_000;
@@ -469,210 +472,4 @@ fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, but_time: bool) -> Result<Ack
 
 fn with_key(error: Error, record: &Record) -> Error {
     error.with_key(format!("{} {}", record.kind(), record.key()))
-}
-
-/// Whether a recorded record satisfies `same`: either in its recorded form or, if it was written
-/// under other privacy settings, in the form that the current settings give it.
-fn says<T: RecordType>(txn: &Txn<'_>, known: &Record, same: impl Fn(&T) -> bool) -> Result<bool> {
-    let is_same = |known: &Record| T::of_ref(known).is_some_and(&same);
-    Ok(is_same(known) || is_same(txn.redact(known.clone())?.record()))
-}
-
-/// Acknowledges a record whose key the log has, if the two satisfy `same`, and returns the known
-/// one. `None` if the log does not have its key.
-fn put_again<T: RecordType>(
-    txn: &mut Txn<'_>,
-    record: &Record,
-    same: impl Fn(&T) -> bool,
-    differs: impl FnOnce(&T) -> String,
-) -> Result<Option<(Ack, T)>> {
-    let Some((_, row)) = asserted(txn, record) else {
-        return Ok(None);
-    };
-    let known = txn.read(record.kind(), row.asserted)?;
-    if !says(txn, &known.record, same)? {
-        return Err(conflict(differs(record_in(&known.record)?)));
-    }
-    let ack = unchanged(txn, row.asserted, known.seq.unwrap_or(0))?;
-    Ok(Some((ack, record_of(known)?)))
-}
-
-/// The id of a record or, if that is 0, the next id of its kind.
-fn next_id(from: &impl Reads, kind: Kind, given: i64) -> Result<i64> {
-    let given = (given != 0).then_some(given);
-    number("id", given, from.table(kind).number_max())
-}
-
-/// The number of a new record or, if it has none, the greatest one plus 1.
-fn number(field: &str, given: Option<i64>, greatest: i64) -> Result<i64> {
-    let next = greatest + 1;
-    match given {
-        None if next <= NUMBER_MAX => Ok(next),
-        None => Err(conflict(format!(
-            "no {field} is left: give one that is free"
-        ))),
-        Some(given) if given <= GIVEN_NUMBER_MAX.max(next.min(NUMBER_MAX)) => Ok(given),
-        Some(given) => Err(Error::invalid(format!(
-            "{field} is {given}: the greatest that can be given is {GIVEN_NUMBER_MAX}"
-        ))
-        .with_field(field)),
-    }
-}
-
-fn lifecycle(message: impl Into<Cow<'static, str>>) -> Error {
-    Error::new(ErrorKind::Lifecycle, message)
-}
-
-fn not_found(message: impl Into<Cow<'static, str>>) -> Error {
-    Error::new(ErrorKind::NotFound, message)
-}
-
-fn conflict(message: impl Into<Cow<'static, str>>) -> Error {
-    Error::new(ErrorKind::Conflict, message)
-}
-
-/// The time to compare with a recorded record: the recorded one itself if times are not to be
-/// compared.
-fn time(given: Validity, known: Validity, but_time: bool) -> Validity {
-    Validity {
-        at: if but_time { known } else { given }.at,
-        ..given
-    }
-}
-
-/// Adds an assertion or retraction of a key, unless the last one satisfies `same`.
-fn put_version<T: RecordType>(
-    txn: &mut Txn<'_>,
-    redacted: &Redacted,
-    is_valid: bool,
-    same: impl Fn(&T) -> bool,
-) -> Result<Ack> {
-    let record = redacted.record();
-    let kind = record.kind();
-    let found = row_of(txn, record);
-    let was_asserted = found.is_some_and(|(_, row)| row.asserted.is_some());
-    if !is_valid && !was_asserted {
-        let message = "there is nothing to retract: check the key, or record it first";
-        return Err(lifecycle(message));
-    }
-    let last = found.map(|(id, row)| {
-        let history = txn.table(kind).history(id);
-        history
-            .and_then(<[Loc]>::last)
-            .copied()
-            .unwrap_or(row.asserted)
-    });
-    if let Some(last) = last.filter(|last| last.is_some()) {
-        let line = txn.read(kind, last)?;
-        record_in::<T>(&line.record)?;
-        if line.record.key() != record.key() {
-            return Err(collision());
-        }
-        if says(txn, &line.record, same)? {
-            return unchanged(txn, last, line.seq.unwrap_or(0));
-        }
-    }
-    txn.push(redacted, None).map(Ack::added)
-}
-
-/// Acknowledges a fact that the log already has, at `loc` in line `seq`.
-fn unchanged(txn: &mut Txn<'_>, loc: Loc, seq: u64) -> Result<Ack> {
-    txn.confirm(loc)?;
-    Ok(Ack {
-        status: AckStatus::Unchanged,
-        ..Ack::added(seq)
-    })
-}
-
-/// The latest assertion of a row, if it is not retracted.
-fn standing(from: &impl Reads, kind: Kind, id: RowId) -> Result<Option<Decoded>> {
-    let row = from.table(kind).row(id).filter(|row| row.stands());
-    row.map(|row| from.read(kind, row.asserted)).transpose()
-}
-
-/// Reads the row of a key as of a time; `None` if the log has no lines with that key. `quick` reads
-/// its current lines if they are as decklog wrote them, and `read` the row in any case.
-fn get_row<T>(
-    inner: &Inner,
-    kind: Kind,
-    key: [&str; 2],
-    as_of: Option<i64>,
-    quick: impl Fn(&RowLines<'_>) -> Result<T, Unclear>,
-    read: impl Fn(&Snapshot<'_>, RowId) -> Result<Option<T>>,
-) -> Result<Option<T>> {
-    let key = inner.hasher().key(key);
-    if as_of.is_none()
-        && let Ok(found) = inner.read_row(kind, key, quick)?
-    {
-        return Ok(found);
-    }
-    inner.with_snapshot(|view| match view.table(kind).find(key) {
-        Some(row) => read(view, row),
-        None => Ok(None),
-    })
-}
-
-/// Formats a UUID in the form used in lines: lower case with hyphens.
-fn lower(id: Uuid, text: &mut [u8; Hyphenated::LENGTH]) -> &str {
-    id.hyphenated().encode_lower(text)
-}
-
-/// As [`standing`], for a statically known type.
-fn standing_as<T: TypedRecord>(from: &impl Reads, id: RowId) -> Result<Option<T>> {
-    let row = from.table(T::KIND).row(id).filter(|row| row.stands());
-    row.map(|row| read_as(from, row.asserted)).transpose()
-}
-
-/// Reads the record at `loc`, which must be of this type.
-#[inline]
-fn read_as<T: TypedRecord>(from: &impl Reads, loc: Loc) -> Result<T> {
-    from.read_as(loc)?.ok_or_else(collision)
-}
-
-/// The record of this type in a decoded line.
-fn record_of<T: RecordType>(decoded: Decoded) -> Result<T> {
-    T::of(decoded.record).ok_or_else(collision)
-}
-
-/// The record of this type in a record.
-fn record_in<T: RecordType>(record: &Record) -> Result<&T> {
-    T::of_ref(record).ok_or_else(collision)
-}
-
-/// All positions of a list.
-const EVERYWHERE: (Position, Position) = (Position::FIRST, Position::END);
-
-/// The live records that the index selects between two positions and that `is` accepts. The index
-/// has only hashes.
-fn selected<'a, T: TypedRecord>(
-    from: &'a impl Reads,
-    select: Select,
-    (start, end): (Position, Position),
-    is: impl Fn(&T) -> bool + 'a,
-) -> impl DoubleEndedIterator<Item = Result<T>> + 'a {
-    let rows = from.table(T::KIND).walk(select, start, end);
-    rows.filter_map(move |row| {
-        let record = standing_as(from, row);
-        record.map(|record| record.filter(&is)).transpose()
-    })
-}
-
-/// The rows of a kind whose status is this word, which is also the op of their last line.
-fn at_status(kind: Kind, status: &str) -> Select {
-    kind.op(status).map_or(Select::All, Select::State)
-}
-
-/// The outcome of a row, or its latest step.
-fn outcome(from: &impl Reads, kind: Kind, id: RowId) -> Result<Option<Decoded>> {
-    let row = from.table(kind).row(id).filter(|row| row.done.is_some());
-    row.map(|row| from.read(kind, row.done)).transpose()
-}
-
-/// The log has a line with the same hash but another key. This is too improbable to happen by
-/// chance.
-fn collision() -> Error {
-    Error::new(
-        ErrorKind::Damaged,
-        "the index points to a line of another key",
-    )
 }

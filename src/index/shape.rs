@@ -75,9 +75,9 @@ impl Shape {
         [self.order, self.lookup_order].contains(&Place::Number)
     }
 
-    pub(super) fn of(kind: Kind) -> Shape {
-        // The layout that most kinds share.
-        let plain = Shape {
+    /// The layout that most kinds share.
+    fn plain(kind: Kind) -> Shape {
+        Shape {
             width: kind.lookups_len(),
             posted: &[],
             posts_absent: false,
@@ -88,8 +88,12 @@ impl Shape {
             has_history: false,
             outcome: Which::Last,
             assertion: Which::Last,
-        };
-        // That of append-only kinds whose records have numbers.
+        }
+    }
+
+    pub(super) fn of(kind: Kind) -> Shape {
+        let plain = Shape::plain(kind);
+        // The layout of append-only kinds whose records have numbers.
         let numbered = Shape {
             order: Place::Number,
             lookup_order: Place::Number,
