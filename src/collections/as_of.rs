@@ -67,6 +67,9 @@ pub(crate) trait Lists {
     /// retracted.
     fn read(view: &Snapshot<'_>, row: RowId, as_of: Option<i64>) -> Result<Option<Self::Item>>;
 
+    /// Whether [`read_lines`](Self::read_lines) can read a record.
+    const IS_IN_LINES: bool = false;
+
     /// The record of a row as it is now, read from its lines if these are as decklog wrote them.
     fn read_lines(_: &RowLines<'_>) -> Result<Self::Item, Unclear> {
         Err(Unclear)
@@ -87,7 +90,8 @@ impl AsOf<'_> {
     ) -> Result<Option<Q::Item>> {
         let read = |view: &Snapshot<'_>, row| Q::read(view, row, self.at);
         let inner = self.store.inner();
-        let found = get_row(inner, Q::KIND, key, self.at, Q::read_lines, read)?;
+        let quick = (Q::IS_IN_LINES && self.at.is_none()).then_some(Q::read_lines);
+        let found = get_row(inner, Q::KIND, key, quick, read)?;
         Ok(found.filter(is))
     }
 

@@ -193,6 +193,7 @@ fn in_words(done: &ToolCallDone) -> String {
 impl Lists for CallQuery {
     type Item = ToolCall;
     const KIND: Kind = KIND;
+    const IS_IN_LINES: bool = true;
 
     fn walk(&self, hasher: Hasher, is_now: bool) -> Walk {
         let of = |field, value: &str| Select::Lookup(field, hasher.lookup(value));

@@ -108,7 +108,7 @@ impl Store {
         let mut text = [0; Hyphenated::LENGTH];
         let key = [lower(id, &mut text), ""];
         let quick = |lines: &RowLines<'_>| lines.asserted().map(|message: Box<_>| *message);
-        let message = get_row(self.inner(), KIND, key, None, quick, |view, row| {
+        let message = get_row(self.inner(), KIND, key, Some(quick), |view, row| {
             read(view, row)
         })?;
         Ok(message.filter(|message| message.id == id))

@@ -15,18 +15,17 @@ pub(super) fn standing(from: &impl Reads, kind: Kind, id: RowId) -> Result<Optio
     row.map(|row| from.read(kind, row.asserted)).transpose()
 }
 
-/// Reads the row of a key as of a time; `None` if the log has no lines with that key. `quick` reads
-/// its current lines if they are as decklog wrote them, and `read` the row in any case.
+/// Reads the row of a key; `None` if the log has no lines with that key. `quick` reads its current
+/// lines if they are as decklog wrote them, and `read` the row in any case.
 pub(super) fn get_row<T>(
     inner: &Inner,
     kind: Kind,
     key: [&str; 2],
-    as_of: Option<i64>,
-    quick: impl Fn(&RowLines<'_>) -> Result<T, Unclear>,
+    quick: Option<impl Fn(&RowLines<'_>) -> Result<T, Unclear>>,
     read: impl Fn(&Snapshot<'_>, RowId) -> Result<Option<T>>,
 ) -> Result<Option<T>> {
     let key = inner.hasher().key(key);
-    if as_of.is_none()
+    if let Some(quick) = quick
         && let Ok(found) = inner.read_row(kind, key, quick)?
     {
         return Ok(found);

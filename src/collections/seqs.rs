@@ -86,10 +86,19 @@ pub(super) fn each_row(
             view.expect(kind, rows.take(ROWS_AT_A_TIME));
         }
         let (mut each, mut end) = (each.borrow_mut(), PartEnd::new());
+        let mut is_first = true;
         for row in table.walk(select, from.get(), to) {
-            if each(view, row)?.is_break() {
-                return Ok(ControlFlow::Break(()));
+            match each(view, row) {
+                // The next line is not in memory: end this part so that it is read without the
+                // lock.
+                Err(_) if view.lacks_lines() && !is_first => return Ok(ControlFlow::Continue(())),
+                step => {
+                    if step?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
             }
+            is_first = false;
             let place = table.place(select, row);
             from.set(place.map_or(to, |place| Position::after(place.at, place.seq)));
             if end.has_come(reads) {

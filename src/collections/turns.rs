@@ -89,6 +89,7 @@ pub(super) fn put(
 impl Lists for TurnQuery {
     type Item = ConversationTurn;
     const KIND: Kind = KIND;
+    const IS_IN_LINES: bool = true;
 
     fn walk(&self, hasher: Hasher, _: bool) -> Walk {
         let of = |field, id| {

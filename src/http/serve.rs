@@ -448,7 +448,7 @@ fn is_poisoned(store: &Store) -> bool {
     }
 }
 
-/// Does this now and after each interval, on a blocking thread.
+/// Calls a function now and after each interval, on a blocking thread.
 async fn at_intervals(interval: Duration, work: impl Fn() + Clone + Send + 'static) {
     loop {
         let _ = tokio::task::spawn_blocking(work.clone()).await;

@@ -115,8 +115,8 @@ pub(crate) trait Word: Clone + std::str::FromStr + serde::de::DeserializeOwned {
 
 /// The classes, each with its method in the three traits, its value type and the name of its type in
 /// schemas. A class after `=>` is stored like another class and uses that class's method unless it
-/// has its own. Visitors must
-/// implement the methods of text classes, because the privacy settings depend on them.
+/// has its own. Visitors must implement the methods of text classes, because the privacy settings
+/// depend on them.
 macro_rules! classes {
     ($($(#[doc = $doc:literal])+ $class:ident $method:ident: $type:ty $(=> $wire:ident)? = $type_name:literal $(, $private:ident)?;)+) => {
         /// The class of a field's values.

@@ -2,7 +2,10 @@
 
 mod quick;
 
-use serde_json::Value;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::tokens;
@@ -67,21 +70,8 @@ pub(crate) fn check_canonical(text: &str) {
 }
 
 fn by_value(text: &str) -> Option<Vec<u8>> {
-    let value: Value = serde_json::from_str(text).ok()?;
-    let bytes = text.as_bytes();
-    let named = tokens(bytes).filter(|token| bytes[token.start] == b':');
-    // A value has fewer members than its text names if one is named twice.
-    (named.count() == members(&value)).then_some(())?;
+    let Unique(value) = serde_json::from_str(text).ok()?;
     serde_json_canonicalizer::to_vec(&value).ok()
-}
-
-/// Number of members in a value, at all depths.
-fn members(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => items.iter().map(members).sum(),
-        Value::Object(inner) => inner.len() + inner.values().map(members).sum::<usize>(),
-        _ => 0,
-    }
 }
 
 /// Whether a number in a JSON text changes its value in canonical form, where numbers are doubles.
@@ -121,9 +111,77 @@ fn decimal(number: &str) -> Option<(bool, String, i64)> {
     Some((is_negative, kept.to_owned(), power))
 }
 
+/// A JSON value without duplicate members. `Value` alone would accept them, and would take an
+/// object with the member `$serde_json::private::RawValue` for another value.
+struct Unique(Value);
+
+impl<'de> Deserialize<'de> for Unique {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Value;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON value")
+            }
+            fn visit_unit<E>(self) -> Result<Value, E> {
+                Ok(Value::Null)
+            }
+            fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+                Ok(Value::Bool(value))
+            }
+            fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+            fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+            fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+            fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+                Ok(Value::String(value.to_owned()))
+            }
+            fn visit_string<E>(self, value: String) -> Result<Value, E> {
+                Ok(Value::String(value))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+                let mut items = Vec::new();
+                while let Some(Unique(item)) = seq.next_element()? {
+                    items.push(item);
+                }
+                Ok(Value::Array(items))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+                let mut members = Map::new();
+                while let Some((name, Unique(value))) = map.next_entry::<String, Unique>()? {
+                    if members.insert(name, value).is_some() {
+                        return Err(A::Error::custom("a member is named twice"));
+                    }
+                }
+                Ok(Value::Object(members))
+            }
+        }
+        deserializer.deserialize_any(Members).map(Unique)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: `serde_json` reads an object with this member as the value in its string.
+    #[test]
+    fn a_member_that_serde_json_uses_itself_is_one_like_any_other() {
+        for name in [
+            "$serde_json::private::RawValue",
+            r"\u0024serde_json::private::RawValue",
+        ] {
+            let wrapped = format!(r#"{{"{name}":"{{\"a\":1}}\u0020"}}"#);
+            assert!(!same_json(Some(&wrapped), Some(r#"{"a":1}"#)), "{wrapped}");
+            assert_ne!(args_sha256(&wrapped), args_sha256(r#"{"a":1}"#));
+        }
+    }
 
     #[test]
     fn the_hash_is_that_of_the_canonical_form() {

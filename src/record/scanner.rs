@@ -23,7 +23,7 @@ pub(crate) struct Scanner<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Escapes {
     None,
-    /// Only such as canonical JSON has too.
+    /// Only the escapes that canonical JSON has.
     Short,
     /// A character by its number, or a slash.
     Other,

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use tokio::time::MissedTickBehavior;
 use tokio_stream::StreamExt as _;
 
 use super::sessions::InUse;
@@ -24,25 +23,30 @@ pub(super) fn watched(
     long::body(&app, is_endless, |out| async move {
         let _session = session;
         let mut parts = body.into_data_stream();
-        let mut looks = tokio::time::interval(LOOK_INTERVAL);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            tokio::select! {
-                part = parts.next() => {
-                    let Some(Ok(part)) = part else {
-                        return;
-                    };
-                    // If the token was revoked, the answer ends before more data is sent.
-                    if !caller.is_allowed() || out.send(part).await.is_err() {
-                        return;
-                    }
-                }
-                _ = looks.tick() => {
-                    if !caller.is_allowed() {
-                        return;
-                    }
-                }
+            // A part is taken once it can be sent: none waits here while the client loses access.
+            let permit = tokio::select! {
+                permit = out.reserve() => permit,
+                () = lost_access(&caller) => return,
+            };
+            let part = tokio::select! {
+                part = parts.next() => part,
+                () = lost_access(&caller) => return,
+            };
+            let (Ok(permit), Some(Ok(part))) = (permit, part) else {
+                return;
+            };
+            if !caller.is_allowed() {
+                return;
             }
+            permit.send(part);
         }
     })
+}
+
+/// Waits until the client loses access.
+async fn lost_access(caller: &Caller) {
+    while caller.is_allowed() {
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
 }
