@@ -73,7 +73,7 @@ impl FromStr for Cursor {
             })
             .ok_or_else(|| {
                 Error::invalid(format!(
-                    "{text:?} is no cursor: give one that a list returned"
+                    "{text:?} is not a cursor: give one that a list returned"
                 ))
             })
     }

@@ -97,7 +97,7 @@ pub(super) async fn get(State(app): State<Shared>, Id(Int(id)): Id<AnyInt>) -> A
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Claim {
-    /// A task claimed this many times fails instead. Default: no limit.
+    /// A task that was claimed this many times fails instead. Default: no limit.
     attempts_max: Option<AttemptsMax>,
 }
 
@@ -216,7 +216,7 @@ pub(super) struct Retry {
     attempt: Attempt,
     /// The reason.
     error: String,
-    /// A task claimed this many times fails instead. Default: no limit.
+    /// A task that was claimed this many times fails instead. Default: no limit.
     attempts_max: Option<AttemptsMax>,
 }
 
@@ -247,7 +247,7 @@ pub(super) async fn retry(
 pub(super) struct Release {
     /// Minimum age of a claim, in milliseconds.
     older_than_ms: Length,
-    /// A task claimed this many times fails instead. Default: no limit.
+    /// A task that was claimed this many times fails instead. Default: no limit.
     attempts_max: Option<AttemptsMax>,
 }
 

@@ -51,7 +51,7 @@ pub(super) async fn propose(
         (status = 200, description = "Unchanged: it already has this status", body = Put),
         (status = 202, description = "Queued", body = Put),
         (status = 404, description = "The proposal is not found, or retracted"),
-        (status = 409, description = "The status cannot follow, or another commit applied it"),
+        (status = 409, description = "The proposal cannot take this status, or another commit applied it"),
     )
 )]
 pub(super) async fn step(

@@ -214,7 +214,7 @@ fn read(path: &Path) -> io::Result<Key> {
         }
         if text.len() >= 2 * KEY_BYTES || waits == WAITS {
             return Err(invalid(
-                "it is no key: 64 hex digits are expected. Put the right file there; ids that were hashed with another key are not found with a new one",
+                "it is not a key: 64 hex digits are expected. Put the right file there; ids that were hashed with another key are not found with a new one",
             ));
         }
         waits += 1;
@@ -232,7 +232,7 @@ fn check_access(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let meta = file.metadata()?;
     if !meta.is_file() {
-        return Err(invalid("it is no regular file"));
+        return Err(invalid("it is not a regular file"));
     }
     let mode = meta.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {

@@ -34,7 +34,7 @@ impl Scanner {
             let is_short = (1..=NAME_BYTES_MAX).contains(&name.len());
             if !(is_short && name.bytes().all(is_of_pattern_name)) {
                 return Err(Error::invalid(format!(
-                    "the pattern name {name:?} does not do: give 1 to {NAME_BYTES_MAX} lower-case letters, digits and underscores"
+                    "the pattern name {name:?} is not valid: use 1 to {NAME_BYTES_MAX} lower-case letters, digits and underscores"
                 )));
             }
             let regex = Regex::new(&pattern.regex).map_err(|e| {

@@ -166,7 +166,7 @@ pub(crate) mod required {
         let raw = Box::<RawValue>::deserialize(from)?;
         if raw.get() == "null" {
             return Err(serde::de::Error::custom(
-                "null is no payload: give JSON or a text",
+                "null is not a payload: give JSON or a text",
             ));
         }
         super::from_json(&raw).map_err(serde::de::Error::custom)

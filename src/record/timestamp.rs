@@ -76,7 +76,7 @@ impl FromStr for Timestamp {
         let bad = |why: &dyn fmt::Display| {
             let shown: String = text.chars().take(80).collect();
             Error::invalid(format!(
-                "{shown:?} is no timestamp ({why}): write it as in RFC 3339, such as 2026-04-17T00:00:00Z"
+                "{shown:?} is not a timestamp ({why}): write it as in RFC 3339, such as 2026-04-17T00:00:00Z"
             ))
         };
         // The parser accepts any number of digits, and minus signs that RFC 3339 does not allow.

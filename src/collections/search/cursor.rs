@@ -62,7 +62,7 @@ impl FromStr for SearchCursor {
         read().ok_or_else(|| {
             let shown: String = text.chars().take(80).collect();
             Error::invalid(format!(
-                "{shown:?} is no cursor of a search: give one that a search returned"
+                "{shown:?} is not a cursor of a search: give one that a search returned"
             ))
         })
     }

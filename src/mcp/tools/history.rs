@@ -19,7 +19,7 @@ tools! {
         chat_id: AnyInt,
         /// Maximum number of entries, counted from the last one. Default: 100.
         limit: Option<Limit>,
-        /// Only entries before this id: the before of an earlier answer.
+        /// Only entries before this id: `before` of an earlier answer.
         before: Option<AnyInt>,
         /// First character to show of truncated texts. Default: 0.
         from_char: Option<FromChar>,

@@ -17,7 +17,7 @@ tools! {
     /// Claims the oldest queued task of the inbox for you. Finish it with inbox_done or inbox_fail,
     /// with its id and attempts. The task is null if none is queued.
     inbox_claim("Claim a task", Adds) => claim(Claim {
-        /// A task claimed this many times fails instead. Default: no limit.
+        /// A task that was claimed this many times fails instead. Default: no limit.
         attempts_max: Option<AttemptsMax>,
     })
 

@@ -58,7 +58,7 @@ tools! {
         status: Option<ConversationStatus>,
         /// With text: a message of this time or later. Else: created then or later.
         since: Option<Time>,
-        /// Before this time; see since.
+        /// Only before this time. See `since`.
         until: Option<Time>,
         /// Maximum number of results. Default: 100.
         limit: Option<Limit>,

@@ -18,7 +18,7 @@ tools! {
         thought_type: ThoughtType,
         /// The task whose audit trail it belongs to. Use the same one throughout a task.
         task_id: Name,
-        /// The agent with the thought: you.
+        /// The agent that has the thought: you.
         agent_id: Name,
         /// The thought, in words.
         content: String,
