@@ -275,7 +275,11 @@ mod tests {
             }
             let is_whole = is_json && json.len() == text.len();
             let is_text = is_whole && !scanner.has_lone_surrogate;
-            prop_assert_eq!(serde_json::from_str::<Value>(&text).is_ok(), is_text, "{}", text);
+            // The parser ignores blanks after a value, which is then no longer stored as it is.
+            let is_read = is_json
+                && text[json.len()..].trim_ascii().is_empty()
+                && !scanner.has_lone_surrogate;
+            prop_assert_eq!(serde_json::from_str::<Value>(&text).is_ok(), is_read, "{}", text);
             // The raw JSON of a value may have lone surrogates, and any exponent.
             let is_any = serde_json::from_str::<&RawValue>(&text).is_ok();
             prop_assert!(is_any || !is_whole, "{}", text);

@@ -194,7 +194,7 @@ fn user_ids_are_hashed_under_a_key_of_their_own() {
     assert_eq!(fingerprint.as_deref(), Some("8b08af6b2a74a51f"));
     write_key(&path, &"xy".repeat(32));
     let e = at(&path).user_id("me").unwrap_err();
-    assert!(e.to_string().contains("no key"), "{e}");
+    assert!(e.to_string().contains("not a key"), "{e}");
 }
 
 fn write_key(path: &std::path::Path, text: &str) {
