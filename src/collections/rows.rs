@@ -31,7 +31,10 @@ pub(super) fn get_row<T>(
         return Ok(found);
     }
     inner.with_snapshot(|view| match view.table(kind).find(key) {
-        Some(row) => read(view, row),
+        Some(row) => {
+            view.expect(kind, std::iter::once(row));
+            read(view, row)
+        }
         None => Ok(None),
     })
 }
