@@ -50,11 +50,16 @@ pub(crate) fn decode(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
     }
 }
 
+/// Whether the line is a JSON object.
+pub(crate) fn is_object(line: &[u8]) -> bool {
+    line.trim_ascii_start().starts_with(b"{")
+        && serde_json::from_slice::<IgnoredAny>(line).is_ok()
+}
+
 /// As [`decode`], but always with the general parser.
 pub(super) fn decode_any(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
     parsed(kind, line).map_err(|text| Reason {
-        is_object: line.trim_ascii_start().starts_with(b"{")
-            && serde_json::from_slice::<IgnoredAny>(line).is_ok(),
+        is_object: is_object(line),
         text,
     })
 }

@@ -30,7 +30,7 @@ mod writer;
 #[cfg(feature = "http")]
 pub(crate) use classify::object_of;
 pub(crate) use classify::{Line, classify, envelope_of_own, good, is_intact, piece_at};
-pub(crate) use decode::{Decoded, Reason, decode};
+pub(crate) use decode::{Decoded, Reason, decode, is_object};
 pub(crate) use encode::{encode, restamp};
 pub(crate) use envelope::{Envelope, LOOKUPS_MAX, Measures, Value};
 pub(crate) use fields::Op;

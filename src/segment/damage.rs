@@ -70,7 +70,7 @@ classes! {
     /// A JSON object whose checksum is wrong or missing: it was edited after it was written. It is
     /// still read if it holds a record.
     Altered = altered,
-    /// Not a JSON object.
+    /// Not a JSON object, in a segment, `seals.jsonl` or `removals.jsonl`.
     Damaged = damaged,
     /// A last line without LF: a torn write after a crash, or a write in progress.
     Torn = torn,

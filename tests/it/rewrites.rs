@@ -387,7 +387,7 @@ fn assert_sound(memory: &Memory, case: &str, is_over: bool) {
         let is_appended = ["seals.jsonl", "removals.jsonl"].contains(&&*damage.file)
             || damage.file.ends_with("/seals.jsonl")
             || damage.file.contains("/rollups.");
-        let classes = [DamageClass::Torn, DamageClass::Damaged, DamageClass::Chain];
+        let classes = [DamageClass::Torn, DamageClass::Damaged];
         is_appended && classes.contains(&damage.class)
     };
     assert!(

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{Placed, REMOVALS, SEALS, SealLog, missing, segment_of};
 use crate::error::{Result, is_of_what_is_read};
-use crate::line::is_intact;
+use crate::line::{is_intact, is_object};
 use crate::record::Day;
 use crate::segment::seal::{Digest, Seal};
 use crate::segment::{Damage, DamageClass, Report, SegmentName};
@@ -225,6 +225,13 @@ impl SealLog {
             return;
         }
         let place = (source.end, line.len() as u64);
+        // What a crash left of a line that another process ended with an LF.
+        if !is_object(line) {
+            source.broken.push(place);
+            let report = Report::new(DamageClass::Damaged, place, "the line is no JSON object");
+            source.found.push(report.in_file(&**path));
+            return;
+        }
         let read = if **path == *REMOVALS {
             removal(line).map(|(removal, seals)| {
                 let follows = self.follow(&removal, Digest::of(line));
