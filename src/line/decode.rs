@@ -16,7 +16,7 @@ use crate::record::declare::{Field, FieldReader, Fields, NO_TIME, Word};
 use crate::record::of_kind;
 use crate::record::{
     Client, Day, IdHashes, InboxTask, Kind, MessageSums, ProposalStatus, ProposalStep, Record,
-    Sketch, Timestamp, Validity, from_json,
+    Sketch, Timestamp, Validity, from_json, plain_len,
 };
 
 /// A decoded line.
@@ -52,8 +52,7 @@ pub(crate) fn decode(kind: Kind, line: &[u8]) -> Result<Decoded, Reason> {
 
 /// Whether the line is a JSON object.
 pub(crate) fn is_object(line: &[u8]) -> bool {
-    line.trim_ascii_start().starts_with(b"{")
-        && serde_json::from_slice::<IgnoredAny>(line).is_ok()
+    line.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<IgnoredAny>(line).is_ok()
 }
 
 /// As [`decode`], but always with the general parser.
@@ -170,6 +169,12 @@ fn json<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, String> {
     serde_json::from_str(json).map_err(|e| e.to_string())
 }
 
+/// The text of a JSON string that has no escapes.
+fn plain_text(json: &str) -> Option<&str> {
+    let text = json.strip_prefix('"')?.strip_suffix('"')?;
+    (plain_len(text.as_bytes()) == text.len()).then_some(text)
+}
+
 fn missing(name: &str) -> String {
     format!("missing field `{name}`")
 }
@@ -264,8 +269,11 @@ impl FieldReader for MembersReader<'_> {
     const READS_OTHER_OPS: bool = true;
 
     values! {
-        uuid: Uuid;
-        text: String;
+        uuid: Uuid = |text| match plain_text(text).map(str::parse) {
+            Some(Ok(id)) => Ok(id),
+            _ => json(text),
+        };
+        text: String = |text| plain_text(text).map_or_else(|| json(text), |text| Ok(text.to_owned()));
         names: Vec<String>;
         payload: String = |text| from_json(json(text)?).map_err(|e| e.to_string());
         client: Client;
@@ -296,6 +304,13 @@ impl FieldReader for MembersReader<'_> {
 
     fn own_millis(&mut self, field: &'static Field) -> Result<Option<i64>, String> {
         self.own_time(field, json, |at| at)
+    }
+
+    fn own_instant(&mut self, field: &'static Field) -> Result<Option<Timestamp>, String> {
+        match (self.value(field, json)?, self.at) {
+            (None, Some(at)) => Timestamp::from_ms(at).map(Some).map_err(|e| e.reason()),
+            (given, _) => Ok(given),
+        }
     }
 
     fn word<W: Word>(&mut self, field: &'static Field) -> Result<Option<W>, String> {

@@ -82,10 +82,10 @@ forms! {
     NewThought, ThoughtForm: ThoughtRecords [Recorded] None without "prev_hash" "hash";
 }
 
-impl<'de, F> Deserialize<'de> for New<F> {
+impl<'de, F: NewForm> Deserialize<'de> for New<F> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<New<F>, D::Error> {
         let form = PhantomData;
-        Given::deserialize(from).map(|given| New { given, form })
+        Given::deserialize(F::FORM.kind, from).map(|given| New { given, form })
     }
 }
 

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::{Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -14,7 +14,7 @@ use crate::line::Op;
 use crate::line::decode::MembersReader;
 use crate::record::declare::{Class, Field, Place};
 use crate::record::{
-    Content, Day, Kind, Record, Role, Source, Timestamp, ToolCallDone, Validity, now,
+    Content, Day, Kind, Record, Role, Source, Timestamp, ToolCallDone, Validity, now, push_quoted,
 };
 
 /// The fields of a record by name, each as JSON. Null is the same as leaving the field out.
@@ -77,33 +77,76 @@ pub(crate) struct GivenRecord {
     pub(crate) has_time: bool,
 }
 
-impl<'de> Deserialize<'de> for Given<'static> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Given<'static>, D::Error> {
-        struct Fields;
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Given<'static>;
+/// More fields than this are looked up by hash, to find one that is given twice.
+const FIELDS_FEW: usize = 64;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
+/// Reads the fields of a kind.
+struct Fields(Kind);
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Given<'static>, A::Error> {
-                let mut names = HashSet::new();
-                let mut given = Given::default();
-                while let Some(name) = map.next_key::<String>()? {
-                    let value: Box<RawValue> = map.next_value()?;
-                    if !names.insert(name.clone()) {
-                        return Err(A::Error::custom(format!("duplicate field `{name}`")));
-                    }
-                    if value.get() != "null" {
-                        let value = Box::<str>::from(value).into_string();
-                        given.members.push((name.into(), value.into()));
-                    }
-                }
-                Ok(given)
+impl<'de> Visitor<'de> for Fields {
+    type Value = Given<'static>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Given<'static>, A::Error> {
+        let mut members: Vec<(Cow<'static, str>, Cow<'static, str>)> = Vec::with_capacity(16);
+        let mut names = HashSet::new();
+        while let Some(name) = map.next_key_seed(FieldName(self.0))? {
+            let value: Box<RawValue> = map.next_value()?;
+            if members.len() == FIELDS_FEW {
+                names.extend(members.iter().map(|(name, _)| name.clone()));
             }
+            let is_repeated = if names.is_empty() {
+                members.iter().any(|(known, _)| *known == name)
+            } else {
+                !names.insert(name.clone())
+            };
+            if is_repeated {
+                return Err(A::Error::custom(format!("duplicate field `{name}`")));
+            }
+            members.push((name, Box::<str>::from(value).into_string().into()));
         }
-        from.deserialize_map(Fields)
+        members.retain(|(_, json)| json != "null");
+        Ok(Given {
+            members,
+            is_line: false,
+        })
+    }
+}
+
+/// Reads the name of a field. The names of the kind's own fields are not copied.
+struct FieldName(Kind);
+
+impl<'de> DeserializeSeed<'de> for FieldName {
+    type Value = Cow<'static, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        from.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for FieldName {
+    type Value = Cow<'static, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        let field = self.0.field(name);
+        Ok(field.map_or_else(|| name.to_owned().into(), |field| field.name.into()))
+    }
+}
+
+impl Given<'static> {
+    /// Reads the fields of a kind from a JSON object.
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        kind: Kind,
+        from: D,
+    ) -> Result<Given<'static>, D::Error> {
+        from.deserialize_map(Fields(kind))
     }
 }
 
@@ -143,7 +186,12 @@ impl<'a> Given<'a> {
 
     /// Sets a string field if it is not given.
     pub(crate) fn fill_text(&mut self, name: &'a str, text: impl FnOnce() -> String) {
-        self.fill(name, || serde_json::Value::from(text()).to_string());
+        self.fill(name, || {
+            let text = text();
+            let mut quoted = Vec::with_capacity(text.len() + 2);
+            push_quoted(&mut quoted, &text);
+            String::from_utf8(quoted).unwrap_or_default()
+        });
     }
 
     /// Reads the record and fills in what was left out. `is_task`: for the inbox, whether it is a
@@ -338,8 +386,8 @@ impl<'a> Given<'a> {
     /// Fills in what was left out. `at` is the record's time.
     fn complete(&mut self, kind: Kind, op: Op, at: i64) -> Result<(), FieldFault> {
         let new_id = || Uuid::new_v4().to_string();
-        let time = Timestamp::from_ms(at).map_err(|e| FieldFault::new("at", e.reason()))?;
-        let time = || time.as_str().to_owned();
+        Day::of(at).map_err(|e| FieldFault::new("at", e.reason()))?;
+        let time = || Timestamp::from_ms(at).map_or(String::new(), |time| time.to_string());
         match kind {
             Kind::ConversationTurns => {
                 self.fill_text("id", new_id);
@@ -361,15 +409,11 @@ impl<'a> Given<'a> {
             Kind::Conversations => self.fill_text("updated_at", time),
             Kind::Messages => {
                 self.fill_text("id", new_id);
-                self.fill_text("timestamp", time);
                 if let Some(role) = self.value::<Role>("role") {
                     self.fill_text("source", || Source::of(role).as_str().to_owned());
                 }
             }
-            Kind::ThoughtRecords => {
-                self.fill_text("id", new_id);
-                self.fill_text("timestamp", time);
-            }
+            Kind::ThoughtRecords => self.fill_text("id", new_id),
             Kind::CodeEditProposals | Kind::Inbox | Kind::Rollups => {}
             _ => self.fill("created_at", || at.to_string()),
         }
