@@ -1,6 +1,8 @@
 //! Records that other programs submit as JSON, with the field names of the files.
 
 mod given;
+#[cfg(feature = "wire")]
+mod parse;
 mod value;
 
 use std::borrow::Cow;
