@@ -225,13 +225,6 @@ impl SealLog {
             return;
         }
         let place = (source.end, line.len() as u64);
-        // What a crash left of a line that another process ended with an LF.
-        if !is_object(line) {
-            source.broken.push(place);
-            let report = Report::new(DamageClass::Damaged, place, "the line is no JSON object");
-            source.found.push(report.in_file(&**path));
-            return;
-        }
         let read = if **path == *REMOVALS {
             removal(line).map(|(removal, seals)| {
                 let follows = self.follow(&removal, Digest::of(line));
@@ -241,14 +234,22 @@ impl SealLog {
         } else {
             seal(line).map(|(name, seal)| self.take_seal(path, source, name, seal))
         };
-        let taken = read.unwrap_or_else(|reason| {
-            source.broken.push(place);
-            Err(reason)
-        });
-        if let Err(reason) = taken {
-            let report = Report::new(DamageClass::Chain, place, reason);
-            source.found.push(report.in_file(&**path));
-        }
+        let (class, reason) = match read {
+            Ok(Ok(())) => return,
+            Ok(Err(reason)) => (DamageClass::Chain, reason),
+            Err(reason) => {
+                source.broken.push(place);
+                if is_object(line) {
+                    (DamageClass::Chain, reason)
+                } else {
+                    // What a crash left of a line that another process ended with an LF.
+                    let reason = "the line is no JSON object".to_owned();
+                    (DamageClass::Damaged, reason)
+                }
+            }
+        };
+        let report = Report::new(class, place, reason);
+        source.found.push(report.in_file(&**path));
     }
 
     /// Records a removal as the last one of the chain. Returns an error if it does not follow the
