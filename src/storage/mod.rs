@@ -251,6 +251,16 @@ impl Named {
     }
 }
 
+/// Retries after an interruption by a signal. Only for calls without side effects.
+fn uninterrupted<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match ask() {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            answer => return answer,
+        }
+    }
+}
+
 /// Reads from `offset` until `buf` is full or the file ends; returns how much was read.
 pub(crate) fn read_full(file: &dyn StorageFile, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;

@@ -21,6 +21,8 @@ pub(super) fn volume_of(dir: &std::path::Path) -> std::io::Result<Option<Volume>
 
     use rustix::fs::{major, minor, statvfs};
 
+    use super::uninterrupted;
+
     // The only ancestor of a relative path is the working directory.
     let here = Path::new(".");
     let is_empty = |dir: &Path| dir.as_os_str().is_empty();
@@ -28,7 +30,7 @@ pub(super) fn volume_of(dir: &std::path::Path) -> std::io::Result<Option<Volume>
         .ancestors()
         .map(|dir| if is_empty(dir) { here } else { dir });
     for dir in above {
-        let metadata = match fs::metadata(dir) {
+        let metadata = match uninterrupted(|| fs::metadata(dir)) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
             // The error is reported when the path is opened.
             Err(e) if e.kind() == io::ErrorKind::NotADirectory => return Ok(None),
@@ -36,7 +38,7 @@ pub(super) fn volume_of(dir: &std::path::Path) -> std::io::Result<Option<Volume>
         };
         let device = format!("{}:{}", major(metadata.dev()), minor(metadata.dev()));
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let found = statvfs(dir)?;
+        let found = uninterrupted(|| Ok(statvfs(dir)?))?;
         let file_system = type_of(&mounts, &device).unwrap_or("unknown").to_owned();
         return Ok(Some(Volume {
             is_network: is_network(&file_system),

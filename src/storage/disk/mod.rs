@@ -23,7 +23,10 @@ use self::unix as sys;
 #[cfg(windows)]
 use self::windows as sys;
 use super::volume::volume_of;
-use super::{Access, Entry, FileStat, FileTimes, Storage, StorageFile, Volume, Words, read_full};
+use super::{
+    Access, Entry, FileStat, FileTimes, Storage, StorageFile, Volume, Words, read_full,
+    uninterrupted,
+};
 
 /// Longer appends are split. The bytes just gathered are then still in the processor cache. Linux
 /// allocates page-cache memory in runs as long as the write, and long runs are slow to find.
@@ -144,16 +147,6 @@ impl Storage for Disk {
 /// Maximum number of open files of this process.
 pub(crate) fn open_files_max() -> usize {
     sys::open_files_max()
-}
-
-/// Retries after an interruption by a signal. Only for calls without side effects.
-fn uninterrupted<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    loop {
-        match ask() {
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            answer => return answer,
-        }
-    }
 }
 
 /// Creates a directory with access for its owner only; `false` if it exists.
