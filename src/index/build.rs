@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::entry::{Entry, KeyHash};
 use super::groups::Groups;
-use super::list::List;
+use super::list::{List, SavedList};
 use super::rows::{Row, RowId, Rows};
-use super::slots::Slots;
-use super::table::{Table, tag_of};
+use super::slots::{Slots, tag_of};
+use super::table::Table;
 use super::{PARALLEL_MIN, run_all};
 
 /// The key hash of a line, and the line's index among all lines.
@@ -61,7 +61,7 @@ impl Table {
             ordered.sort_unstable_by_key(|id| position(*id));
         }
         let all = &mut self.all;
-        let fill_all = || *all = List::from_sorted(&ordered, position);
+        let fill_all = || *all = SavedList::of(List::from_sorted(&ordered, position));
         let keys = &mut self.by_key;
         let fill_keys = || *keys = by_key();
         // If the orders agree, rows are appended to large groups instead of inserted.

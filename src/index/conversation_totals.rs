@@ -1,9 +1,13 @@
 //! The totals of each conversation's messages, updated line by line.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
+use super::blob::{Out, Source};
 use super::bytes::{Codec, In, fields};
 use super::entry::{Entry, KeyHash, Loc, Measured};
+use super::keyed::{Key, Keyed};
+use super::paged::{Item, per_block};
+use super::slots::tag_of;
 use crate::line::Op;
 use crate::record::{ConversationStatus, NUMBER_MAX, Role};
 
@@ -66,15 +70,25 @@ pub(crate) struct ConversationSums {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct ConversationTotals(HashMap<KeyHash, ConversationSums>);
+pub(crate) struct ConversationTotals(Keyed<KeyHash, ConversationSums>);
+
+impl Key for KeyHash {
+    fn tag(self) -> u32 {
+        tag_of(self.hash)
+    }
+}
+
+impl Item for (KeyHash, Option<ConversationSums>) {
+    const PER_BLOCK: usize = per_block(64);
+}
 
 impl ConversationTotals {
     pub(crate) fn get(&self, conversation: KeyHash) -> Option<&ConversationSums> {
-        self.0.get(&conversation)
+        self.0.get(conversation)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &ConversationSums> {
-        self.0.values()
+        self.0.iter().map(|(_, sums)| sums)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -82,15 +96,19 @@ impl ConversationTotals {
     }
 
     pub(super) fn remove(&mut self, conversation: KeyHash) {
-        self.0.remove(&conversation);
+        self.0.remove(conversation);
     }
 
-    /// The locations of the lines that the totals refer to.
-    pub(super) fn lines_mut(&mut self) -> impl Iterator<Item = &mut Loc> {
-        self.0.values_mut().flat_map(|sums| {
-            let named = sums.models.iter_mut().chain(&mut sums.configs);
-            let named = named.chain(&mut sums.error);
-            named.chain(&mut sums.asked).map(|(_, line)| line)
+    /// Calls `change` with the location of each line that the totals refer to, until it returns
+    /// `false`.
+    pub(super) fn change_lines(&mut self, mut change: impl FnMut(&mut Loc) -> bool) -> bool {
+        self.0.all_mut(|_, sums| {
+            sums.iter_mut().all(|sums| {
+                let named = sums.models.iter_mut().chain(&mut sums.configs);
+                let named = named.chain(&mut sums.error).chain(&mut sums.asked);
+                let mut lines = named.map(|(_, line)| line);
+                lines.all(&mut change)
+            })
         })
     }
 
@@ -99,24 +117,22 @@ impl ConversationTotals {
     pub(super) fn said(&self) -> impl Iterator<Item = (KeyHash, StatusSignal, u64)> {
         let conversations = self.0.iter();
         conversations.filter_map(|(conversation, sums)| match sums.error {
-            Some((seq, _)) => Some((*conversation, StatusSignal::Error, seq)),
-            None if sums.answered > 0 => Some((*conversation, StatusSignal::Well, sums.answered)),
+            Some((seq, _)) => Some((conversation, StatusSignal::Error, seq)),
+            None if sums.answered > 0 => Some((conversation, StatusSignal::Well, sums.answered)),
             None => None,
         })
     }
 
     /// Adds a new message. Returns its effect on the conversation's status.
     pub(super) fn add(&mut self, entry: &Entry, measured: &Measured) -> Option<StatusSignal> {
-        let sums = self
-            .0
-            .entry(measured.conversation)
-            .or_insert_with(|| ConversationSums {
-                said_at: -1,
-                asked_at: -1,
-                last_sequence: -1,
-                latest: entry.at,
-                ..ConversationSums::default()
-            });
+        let new = || ConversationSums {
+            said_at: -1,
+            asked_at: -1,
+            last_sequence: -1,
+            latest: entry.at,
+            ..ConversationSums::default()
+        };
+        let sums = self.0.get_or_insert(measured.conversation, new)?;
         sums.message_count += 1;
         sums.tokens_in = sums.tokens_in.saturating_add(measured.tokens_in);
         sums.tokens_out = sums.tokens_out.saturating_add(measured.tokens_out);
@@ -169,14 +185,18 @@ fields!(ConversationSums, SUMS_BYTES_MIN, message_count tokens_in tokens_out lat
 fields!(KeyHash, 12, hash check);
 
 impl ConversationTotals {
-    pub(super) fn dump(&self, out: &mut Vec<u8>) {
-        self.0.encode(out);
+    /// Drops what can be read again.
+    pub(super) fn evict(&mut self) {
+        self.0.evict();
     }
 
-    pub(super) fn load(from: &mut In<'_>) -> Option<ConversationTotals> {
-        let mut totals = ConversationTotals(Codec::decode(from)?);
-        let are_lines = totals.lines_mut().all(|line| line.is_some());
-        are_lines.then_some(totals)
+    /// Writes what `out` does not keep.
+    pub(super) fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
+        self.0.dump(out, root);
+    }
+
+    pub(super) fn read(root: &mut In<'_>, source: &Arc<Source>) -> Option<ConversationTotals> {
+        Keyed::read(root, source).map(ConversationTotals)
     }
 }
 

@@ -1,18 +1,19 @@
-//! Serialises the whole index to bytes and back. The caller adds a checksum and identifies the
-//! store and the version. The input of `load` is not trusted.
+//! Saves the index as pieces of a file, and uses a saved one. The caller identifies the store, the
+//! version and the files. What is read is not trusted.
 
-use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
+use super::blob::{Blob, Out, Source};
 use super::bytes::{Codec, In};
 use super::conversation_totals::ConversationTotals;
-use super::entry::Loc;
-use super::groups::{Groups, LaidGroups};
-use super::list::{LaidList, List};
-use super::rows::{LaidRows, Row, RowId};
+use super::groups::Groups;
+use super::keyed::Keyed;
+use super::list::SavedList;
+use super::rows::Rows;
 use super::shape::Shape;
-use super::slots::LaidSlots;
+use super::slots::Slots;
 use super::table::Table;
-use super::{Index, PARALLEL_MIN, Totals, run_all};
+use super::{Index, Totals};
 use crate::line::Op;
 use crate::record::{Kind, NUMBER_MAX};
 
@@ -39,162 +40,240 @@ pub(super) const OPS: [Op; 19] = [
     Op::Rolled,
 ];
 
-impl Index {
-    /// Writes everything that [`load`](Index::load) needs.
-    pub(crate) fn dump(&self, out: &mut Vec<u8>) {
-        for table in &self.tables {
-            if table.spare_rows() > table.rows.len() / 8 {
-                table.squeezed().dump(out);
-            } else {
-                table.dump(out);
-            }
+/// A table that may be in a saved index. It is read when it is first used.
+#[derive(Debug)]
+pub(super) struct SavedTable {
+    kind: Kind,
+    saved: Option<(Blob, Arc<Source>)>,
+    table: OnceLock<Table>,
+}
+
+impl SavedTable {
+    pub(super) fn new(kind: Kind) -> SavedTable {
+        SavedTable {
+            kind,
+            saved: None,
+            table: Table::new(kind).into(),
         }
-        self.totals.conversations.dump(out);
-        let id = self.totals.update_id_max;
-        (id.is_some(), id.unwrap_or(0)).encode(out);
     }
 
-    /// Restores a dumped index for a store with this many segments; `None` if the bytes are not
-    /// valid. Bytes that were tampered with may produce an index with wrong results, but never a
-    /// panic.
-    pub(crate) fn load(bytes: &[u8], segments: u32) -> Option<Index> {
-        let mut from = In { bytes, segments };
+    #[inline]
+    pub(super) fn get(&self) -> &Table {
+        self.table.get_or_init(|| {
+            let read = |(blob, source): &(Blob, Arc<Source>)| {
+                source.load(*blob, |root| Table::read(self.kind, root, source))
+            };
+            let table = self.saved.as_ref().and_then(read);
+            table.unwrap_or_else(|| Table::new(self.kind))
+        })
+    }
+
+    /// Changes the table.
+    #[inline]
+    pub(super) fn change<T>(&mut self, change: impl FnOnce(&mut Table) -> T) -> T {
+        self.get();
+        self.saved = None;
+        if let Some(table) = self.table.get_mut() {
+            return change(table);
+        }
+        let mut table = Table::new(self.kind);
+        let answer = change(&mut table);
+        self.table = table.into();
+        answer
+    }
+
+    fn evict(&mut self) {
+        match self.table.get_mut() {
+            Some(_) if self.saved.is_some() => self.table = OnceLock::new(),
+            Some(table) => table.evict(),
+            None => {}
+        }
+    }
+
+    fn dump(&self, out: &mut Out<'_>) -> Blob {
+        match &self.saved {
+            Some((blob, _)) if out.keeps(*blob) => *blob,
+            _ => {
+                let mut root = Vec::new();
+                self.get().dump(out, &mut root);
+                out.put(&root)
+            }
+        }
+    }
+}
+
+impl Index {
+    /// Saves the index. `root` is what [`open`](Index::open) needs. A delta has what is not in the
+    /// base that the index was opened from.
+    pub(crate) fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
+        for table in &self.tables {
+            table.dump(out).encode(root);
+        }
+        let mut totals = Vec::new();
+        self.totals.conversations.get().dump(out, &mut totals);
+        out.put(&totals).encode(root);
+        let id = self.totals.update_id_max;
+        (id.is_some(), id.unwrap_or(0)).encode(root);
+    }
+
+    /// Opens a saved index. Nothing but the root is read yet. `None` if it is not valid. Bytes that
+    /// were tampered with may produce wrong results, but never a panic.
+    pub(crate) fn open(root: &mut In<'_>, source: &Arc<Source>) -> Option<Index> {
         let mut tables = Vec::with_capacity(Kind::ALL.len());
         for kind in Kind::ALL {
-            tables.push(Laid::read(kind, &mut from)?);
+            tables.push(SavedTable {
+                kind,
+                saved: Some((Blob::decode(root)?, Arc::clone(source))),
+                table: OnceLock::new(),
+            });
         }
-        let conversations = ConversationTotals::load(&mut from)?;
-        let (has_update_id, update_id_max) = <(bool, i64)>::decode(&mut from)?;
-        if !from.bytes.is_empty() {
-            return None;
-        }
-        let len: usize = tables.iter().map(|table| table.rows.len()).sum();
-        let loads = tables.into_iter().map(|table| move || table.load());
-        let tables = run_all(len >= PARALLEL_MIN, loads);
-        let tables: Option<Vec<Table>> = tables.into_iter().collect();
+        let conversations = Blob::decode(root)?;
+        let (has_update_id, update_id_max) = <(bool, i64)>::decode(root)?;
         Some(Index {
-            tables: tables?.try_into().ok()?,
+            source: Some(Arc::clone(source)),
+            tables: tables.try_into().ok()?,
             totals: Totals {
-                conversations,
+                conversations: SavedTotals {
+                    saved: Some((conversations, Arc::clone(source))),
+                    totals: OnceLock::new(),
+                },
                 update_id_max: has_update_id.then_some(update_id_max),
                 said: Vec::new(),
             },
         })
     }
+
+    /// Whether a part of the saved index could not be read, so that answers may be wrong.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.source
+            .as_ref()
+            .is_some_and(|source| source.is_broken())
+    }
+
+    /// The id of the base that the index was opened from, if it was.
+    pub(crate) fn base_id(&self) -> Option<u64> {
+        self.source.as_ref().map(|source| source.base_id())
+    }
+
+    /// Makes the index broken: it has an entry that cannot be right.
+    pub(crate) fn note_broken(&self) {
+        if let Some(source) = &self.source {
+            source.note_broken();
+        }
+    }
+
+    /// Number of bytes of the saved index in memory that [`evict`](Self::evict) frees.
+    pub(crate) fn loaded(&self) -> usize {
+        self.source.as_ref().map_or(0, |source| source.loaded())
+    }
+
+    /// Drops what can be read again.
+    pub(crate) fn evict(&mut self) {
+        for table in &mut self.tables {
+            table.evict();
+        }
+        self.totals.conversations.evict();
+        if let Some(source) = &self.source {
+            source.note_dropped();
+        }
+    }
+}
+
+/// The totals of conversations, which may be in a saved index.
+#[derive(Debug)]
+pub(super) struct SavedTotals {
+    saved: Option<(Blob, Arc<Source>)>,
+    totals: OnceLock<ConversationTotals>,
+}
+
+impl Default for SavedTotals {
+    fn default() -> SavedTotals {
+        SavedTotals {
+            saved: None,
+            totals: ConversationTotals::default().into(),
+        }
+    }
+}
+
+impl SavedTotals {
+    pub(super) fn get(&self) -> &ConversationTotals {
+        self.totals.get_or_init(|| {
+            let read = |(blob, source): &(Blob, Arc<Source>)| {
+                source.load(*blob, |root| ConversationTotals::read(root, source))
+            };
+            self.saved.as_ref().and_then(read).unwrap_or_default()
+        })
+    }
+
+    pub(super) fn change<T>(&mut self, change: impl FnOnce(&mut ConversationTotals) -> T) -> T {
+        self.get();
+        let mut totals = self.totals.take().unwrap_or_default();
+        let answer = change(&mut totals);
+        self.totals = totals.into();
+        answer
+    }
+
+    fn evict(&mut self) {
+        if let Some(totals) = self.totals.get_mut() {
+            totals.evict();
+        }
+    }
 }
 
 impl Table {
-    fn dump(&self, out: &mut Vec<u8>) {
-        self.rows.dump(out);
-        self.number_max.encode(out);
-        self.by_key.dump(out);
-        self.all.dump(out);
+    fn evict(&mut self) {
+        self.rows.evict();
+        self.by_key.evict();
+        self.all.evict();
+        self.by_lookup.iter_mut().for_each(Groups::evict);
+        for (_, list) in &mut self.by_state {
+            list.evict();
+        }
+        self.history.evict();
+    }
+
+    fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
+        // Saves no dead rows, if they are many. A delta refers to rows by their ids in the base.
+        if !out.is_delta() && self.spare_rows() > self.rows.len() / 8 {
+            let squeezed = self.squeezed();
+            if squeezed.spare_rows() == 0 {
+                squeezed.dump(out, root);
+                return;
+            }
+        }
+        let source = self.source.as_ref();
+        self.rows.dump(out, root);
+        self.number_max.encode(root);
+        self.by_key.dump(out, root);
+        self.all.dump(source, out, root);
         for groups in &self.by_lookup {
-            groups.dump(out);
+            groups.dump(out, root);
         }
-        (self.by_state.len() as u64).encode(out);
+        (self.by_state.len() as u64).encode(root);
         for (state, list) in &self.by_state {
-            state.encode(out);
-            list.dump(out);
+            state.encode(root);
+            list.dump(source, out, root);
         }
-        self.history.encode(out);
+        self.history.dump(out, root);
     }
 
-    /// Whether each listed row has a line to read.
-    fn lists_only_records(&self) -> bool {
-        let has_line = |id: RowId| self.row(id).is_some_and(|row| row.asserted.is_some());
-        // Usually all rows have one.
-        if self.rows.ids().all(has_line) {
-            return true;
-        }
-        let lists = self.by_state.iter().map(|(_, list)| list);
-        let mut listed = lists.chain([&self.all]).flat_map(List::iter);
-        let mut members = self.by_lookup.iter().flat_map(Groups::members);
-        listed.all(has_line) && members.all(has_line)
-    }
-}
-
-/// The sections of a dumped table. They are located first so that tables can be loaded in parallel.
-struct Laid<'a> {
-    kind: Kind,
-    segments: u32,
-    rows: LaidRows<'a>,
-    number_max: i64,
-    by_key: LaidSlots<'a>,
-    all: LaidList<'a>,
-    by_lookup: Vec<LaidGroups<'a>>,
-    by_state: Vec<(Op, LaidList<'a>)>,
-    history: HashMap<RowId, Vec<Loc>>,
-}
-
-impl<'a> Laid<'a> {
-    fn read(kind: Kind, from: &mut In<'a>) -> Option<Laid<'a>> {
+    fn read(kind: Kind, root: &mut In<'_>, source: &Arc<Source>) -> Option<Table> {
         let shape = Shape::of(kind);
-        let rows = LaidRows::read(shape, from)?;
-        let number_max = i64::decode(from).filter(|number| *number <= NUMBER_MAX)?;
-        let by_key = LaidSlots::read(from)?;
-        let all = LaidList::read(from)?;
-        let groups = shape.posted.iter().map(|_| LaidGroups::read(from));
-        let by_lookup = groups.collect::<Option<_>>()?;
-        let mut by_state = Vec::new();
-        for _ in 0..from.count(1)? {
-            by_state.push((Op::decode(from)?, LaidList::read(from)?));
-        }
-        let history: HashMap<RowId, Vec<Loc>> = Codec::decode(from)?;
-        let is_right = |(row, lines): (&RowId, &Vec<Loc>)| {
-            (row.0 as usize) < rows.len() && lines.iter().all(|line| line.is_some())
-        };
-        if !history.iter().all(is_right) {
-            return None;
-        }
-        Some(Laid {
-            kind,
-            segments: from.segments,
+        let rows = Rows::read(shape, root, source)?;
+        let number_max = i64::decode(root).filter(|number| *number <= NUMBER_MAX)?;
+        let by_key = Slots::read(root, source, false)?;
+        let all = SavedList::decode(root)?;
+        let groups = shape.posted.iter();
+        let groups = groups.map(|_| Groups::read(shape.lookup_order, root, source));
+        Some(Table {
+            source: Some(Arc::clone(source)),
             rows,
             number_max,
             by_key,
             all,
-            by_lookup,
-            by_state,
-            history,
+            by_lookup: groups.collect::<Option<_>>()?,
+            by_state: Vec::decode(root)?,
+            history: Keyed::read(root, source)?,
         })
-    }
-
-    fn load(self) -> Option<Table> {
-        let len = self.rows.len();
-        let ids = len as u32;
-        let shape = Shape::of(self.kind);
-        let (mut rows, mut by_key, mut all, mut by_state) = (None, None, None, None);
-        let mut by_lookup: Vec<Option<Groups>> = self.by_lookup.iter().map(|_| None).collect();
-        let mut tasks: Vec<Box<dyn FnOnce() + Send>> = vec![
-            Box::new(|| rows = self.rows.load(shape, self.segments)),
-            Box::new(|| by_key = self.by_key.load(|row| row < ids)),
-            Box::new(|| {
-                all = self.all.load(ids);
-                let states = self.by_state.iter();
-                let states = states.map(|(state, list)| Some((*state, list.load(ids)?)));
-                by_state = states.collect::<Option<Vec<_>>>();
-            }),
-        ];
-        for (groups, laid) in by_lookup.iter_mut().zip(&self.by_lookup) {
-            let order = shape.lookup_order;
-            tasks.push(Box::new(move || *groups = laid.load(order, ids)));
-        }
-        run_all(len >= PARALLEL_MIN, tasks);
-        let table = Table {
-            rows: rows?,
-            number_max: self.number_max,
-            by_key: by_key?,
-            all: all?,
-            by_lookup: by_lookup.into_iter().collect::<Option<_>>()?,
-            by_state: by_state?,
-            history: self.history,
-        };
-        let live = table
-            .rows
-            .ids()
-            .filter(|id| table.row(*id).is_some_and(Row::stands));
-        let are_all_listed = live.count() == table.len();
-        (are_all_listed && table.lists_only_records()).then_some(table)
     }
 }

@@ -2,12 +2,15 @@
 //! chain of rows, in the order in which they were added; a large one is a sorted list.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
+use super::blob::{Blob, Out, Source};
 use super::bytes::{Codec, In, encode_items};
-use super::list::{LaidList, List};
+use super::list::{List, SavedList};
+use super::paged::Paged;
 use super::rows::{Position, RowId, Rows};
 use super::shape::Place;
-use super::slots::{LaidSlots, Slots};
+use super::slots::Slots;
 use super::walk::Walk;
 
 /// A chain that may be longer than this is converted to a list.
@@ -24,10 +27,10 @@ pub(super) struct Groups {
     /// Mixed hash → newest row of a chain, or index of a list.
     heads: Slots,
     /// For each row, the row that was added to the chain before it.
-    older: Vec<u32>,
+    older: Paged<u32>,
     /// Upper bound of the chain's length from this row on. Removed rows may be included.
-    depths: Vec<u8>,
-    lists: Vec<List>,
+    depths: Paged<u8>,
+    lists: Paged<SavedList>,
     /// Hashes under which there are, or were, rows with different second halves.
     mixed: HashSet<u32>,
 }
@@ -57,10 +60,10 @@ impl Groups {
     pub(super) fn new(order: Place) -> Groups {
         Groups {
             order,
-            heads: Slots::default(),
-            older: Vec::new(),
-            depths: Vec::new(),
-            lists: Vec::new(),
+            heads: Slots::unique(),
+            older: Paged::default(),
+            depths: Paged::default(),
+            lists: Paged::default(),
             mixed: HashSet::new(),
         }
     }
@@ -74,11 +77,23 @@ impl Groups {
         self.heads.find(mixed(hash), |_| true).map(Head::of)
     }
 
+    fn list(&self, place: usize) -> Option<&List> {
+        let list = self.lists.get(place)?;
+        Some(list.get(self.lists.source()))
+    }
+
+    fn change_list(&mut self, place: usize, change: impl FnOnce(&mut List)) {
+        let source = self.lists.source().cloned();
+        if let Some(list) = self.lists.get_mut(place) {
+            list.change(source.as_ref(), change);
+        }
+    }
+
     /// Adds a row to the group of this hash.
     pub(super) fn insert(&mut self, (field, hash): (usize, u32), row: RowId, rows: &Rows) {
         let head = self.head(hash);
         let other = match &head {
-            Some(Head::List(list)) => self.lists[*list].first(),
+            Some(Head::List(list)) => self.list(*list).and_then(List::first),
             Some(Head::Chain(newest)) => Some(RowId(*newest)),
             None => None,
         };
@@ -88,27 +103,34 @@ impl Groups {
         }
         let older = match head {
             Some(Head::List(list)) => {
-                let position = |row| rows.position(self.order, row);
-                self.lists[list].insert(position(row), position);
+                let order = self.order;
+                let position = |row| rows.position(order, row);
+                self.change_list(list, |list| list.insert(position(row), position));
                 return;
             }
             Some(Head::Chain(newest)) => newest,
             None => NONE,
         };
         let place = row.0 as usize;
-        if self.older.len() <= place {
-            self.older.resize(place + 1, NONE);
-            self.depths.resize(place + 1, 0);
-        }
         let depth = self.depths.get(older as usize).map_or(0, |depth| *depth);
-        self.older[place] = older;
-        self.depths[place] = depth + 1;
+        let depth = depth.min(CHAIN_MAX) + 1;
+        while self.older.len() < place {
+            self.older.push(NONE);
+            self.depths.push(0);
+        }
+        if self.older.len() == place {
+            self.older.push(older);
+            self.depths.push(depth);
+        } else {
+            self.older.set(place, older);
+            self.depths.set(place, depth);
+        }
         if older == NONE {
             self.heads.insert(mixed(hash), row.0);
         } else {
             self.heads.replace(mixed(hash), row.0);
         }
-        if depth + 1 >= CHAIN_MAX {
+        if depth >= CHAIN_MAX {
             self.shorten(hash, row.0, rows);
         }
     }
@@ -118,7 +140,7 @@ impl Groups {
         let mut chain: Vec<RowId> = self.chain(newest).collect();
         if chain.len() < usize::from(CHAIN_MAX / 2) {
             for (row, depth) in chain.iter().rev().zip(1..) {
-                self.depths[row.0 as usize] = depth;
+                self.depths.set(row.0 as usize, depth);
             }
             return;
         }
@@ -126,7 +148,7 @@ impl Groups {
         chain.sort_unstable_by_key(|row| position(*row));
         let list = List::from_sorted(&chain, position);
         let head = self.lists.len() as u32 | IS_LIST;
-        self.lists.push(list);
+        self.lists.push(SavedList::of(list));
         self.heads.replace(mixed(hash), head);
     }
 
@@ -142,8 +164,9 @@ impl Groups {
     pub(super) fn remove(&mut self, hash: u32, row: RowId, rows: &Rows) {
         let newest = match self.head(hash) {
             Some(Head::List(list)) => {
-                let position = |row| rows.position(self.order, row);
-                self.lists[list].remove(position(row), position);
+                let order = self.order;
+                let position = |row| rows.position(order, row);
+                self.change_list(list, |list| list.remove(position(row), position));
                 return;
             }
             Some(Head::Chain(newest)) => newest,
@@ -151,10 +174,10 @@ impl Groups {
         };
         let older = self.older.get(row.0 as usize).map_or(NONE, |older| *older);
         if newest != row.0 {
-            let is_newer = |newer: &RowId| self.older[newer.0 as usize] == row.0;
+            let is_newer = |newer: &RowId| self.older.get(newer.0 as usize) == Some(&row.0);
             let newer = self.chain(newest).find(is_newer);
             if let Some(newer) = newer {
-                self.older[newer.0 as usize] = older;
+                self.older.set(newer.0 as usize, older);
             }
         } else if older == NONE {
             self.heads.remove(mixed(hash));
@@ -167,7 +190,11 @@ impl Groups {
     pub(super) fn range(&self, hash: u32, from: Position, to: Position, rows: &Rows) -> Walk<'_> {
         let position = |row| rows.position(self.order, row);
         match self.head(hash) {
-            Some(Head::List(list)) => Walk::Range(self.lists[list].range(from, to, position)),
+            Some(Head::List(list)) => {
+                let list = self.list(list);
+                let range = list.map(|list| list.range(from, to, position));
+                Walk::Range(range.unwrap_or_default())
+            }
             Some(Head::Chain(newest)) => {
                 let positions = self.chain(newest).map(position);
                 let mut few: Vec<_> = positions
@@ -181,87 +208,52 @@ impl Groups {
         }
     }
 
-    /// All rows that are in a group.
-    pub(super) fn members(&self) -> impl Iterator<Item = RowId> {
-        let heads = self.heads.iter().map(|(_, head)| Head::of(head));
-        let chains = heads.filter_map(|head| match head {
-            Head::Chain(newest) => Some(newest),
-            Head::List(_) => None,
-        });
-        let chained = chains.flat_map(|newest| self.chain(newest));
-        chained.chain(self.lists.iter().flat_map(List::iter))
-    }
-
     /// Frees unused capacity.
     pub(super) fn shrink(&mut self) {
-        self.older.shrink_to_fit();
-        self.depths.shrink_to_fit();
+        self.older.shrink();
+        self.depths.shrink();
     }
 }
 
 impl Groups {
-    pub(super) fn dump(&self, out: &mut Vec<u8>) {
-        self.heads.dump(out);
-        self.older.encode(out);
-        out.extend_from_slice(&self.depths);
-        (self.lists.len() as u64).encode(out);
-        for list in &self.lists {
-            list.dump(out);
-        }
-        encode_items(self.mixed.iter(), out);
+    /// Drops what can be read again.
+    pub(super) fn evict(&mut self) {
+        self.heads.evict();
+        self.older.evict();
+        self.depths.evict();
+        self.lists.evict();
     }
-}
 
-/// The groups in a dump.
-pub(super) struct LaidGroups<'a> {
-    heads: LaidSlots<'a>,
-    older: &'a [[u8; 4]],
-    depths: &'a [[u8; 1]],
-    lists: Vec<LaidList<'a>>,
-    mixed: HashSet<u32>,
-}
+    /// Writes what `out` does not keep.
+    pub(super) fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
+        self.heads.dump(out, root);
+        self.older.dump(out, root);
+        self.depths.dump(out, root);
+        let source = self.lists.source();
+        let put_lists = |lists: &[SavedList], out: &mut Out<'_>| -> Blob {
+            let mut bytes = Vec::new();
+            for list in lists {
+                list.dump(source, out, &mut bytes);
+            }
+            out.put(&bytes)
+        };
+        self.lists.dump_with(out, root, put_lists, false);
+        encode_items(self.mixed.iter(), root);
+    }
 
-impl<'a> LaidGroups<'a> {
-    pub(super) fn read(from: &mut In<'a>) -> Option<LaidGroups<'a>> {
-        let heads = LaidSlots::read(from)?;
-        let len = from.count(4)?;
-        let older = from.items(len)?;
-        let depths = from.items(len)?;
-        let lists = (0..from.count(8)?).map(|_| LaidList::read(from));
-        let lists = lists.collect::<Option<_>>()?;
-        let mixed = Vec::decode(from)?;
-        Some(LaidGroups {
+    pub(super) fn read(order: Place, root: &mut In<'_>, source: &Arc<Source>) -> Option<Groups> {
+        let heads = Slots::read(root, source, true)?;
+        let older: Paged<u32> = Paged::read(root, source)?;
+        let depths: Paged<u8> = Paged::read(root, source)?;
+        let lists = Paged::read(root, source)?;
+        let mixed = Vec::decode(root)?;
+        (older.len() == depths.len()).then(|| Groups {
+            order,
             heads,
             older,
             depths,
             lists,
             mixed: mixed.into_iter().collect(),
         })
-    }
-
-    /// Restores the groups, if all row ids are less than `rows`.
-    pub(super) fn load(&self, order: Place, rows: u32) -> Option<Groups> {
-        let len = u32::try_from(self.older.len()).ok()?;
-        let lists = self.lists.len();
-        let heads = self.heads.load(|head| match Head::of(head) {
-            Head::Chain(newest) => newest < len,
-            Head::List(list) => list < lists,
-        })?;
-        let links = self.older.iter().map(|link| u32::from_le_bytes(*link));
-        let depths: Vec<u8> = self.depths.iter().map(|[depth]| *depth).collect();
-        let lists = self.lists.iter().map(|list| list.load(rows));
-        let groups = Groups {
-            order,
-            heads,
-            lists: lists.collect::<Option<_>>()?,
-            mixed: self.mixed.clone(),
-            older: links.collect(),
-            depths,
-        };
-        let mut links = groups.older.iter();
-        let are_right = len <= rows
-            && links.all(|link| *link < len || *link == NONE)
-            && groups.depths.iter().all(|depth| *depth <= CHAIN_MAX);
-        are_right.then_some(groups)
     }
 }

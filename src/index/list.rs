@@ -1,9 +1,12 @@
-//! A sorted list of rows, stored in chunks.
+//! A sorted list of rows, stored in chunks. Those of a saved list are read when they are first used.
 
 use std::iter::{Chain, Copied, Flatten};
 use std::slice::Iter;
+use std::sync::{Arc, OnceLock};
 
-use super::bytes::{Codec, In};
+use super::blob::{Blob, Out, Source};
+use super::bytes::{Codec, In, fields};
+use super::paged::{Item, per_block};
 use super::rows::{Position, RowId};
 
 /// Maximum number of rows in a chunk. An insertion other than at the end moves half of them on
@@ -17,12 +20,61 @@ pub(super) struct List {
     /// No chunk is empty.
     chunks: Vec<Chunk>,
     len: usize,
+    is_changed: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Chunk {
     first: Position,
-    rows: Vec<RowId>,
+    /// Number of rows.
+    len: usize,
+    rows: OnceLock<Vec<RowId>>,
+    /// Where the rows are, if they were saved and did not change since.
+    saved: Option<(Blob, Arc<Source>)>,
+}
+
+impl Chunk {
+    fn new(first: Position, rows: Vec<RowId>) -> Chunk {
+        Chunk {
+            first,
+            len: rows.len(),
+            rows: rows.into(),
+            saved: None,
+        }
+    }
+
+    fn rows(&self) -> &[RowId] {
+        self.rows.get_or_init(|| {
+            let Some((blob, source)) = &self.saved else {
+                return Vec::new();
+            };
+            let rows = source.load(*blob, rows_of).unwrap_or_default();
+            if rows.len() != self.len {
+                source.note_broken();
+            }
+            rows
+        })
+    }
+
+    /// Changes the rows.
+    fn change<T>(&mut self, change: impl FnOnce(&mut Vec<RowId>) -> T) -> T {
+        self.rows();
+        self.saved = None;
+        let mut rows = self.rows.take().unwrap_or_default();
+        let answer = change(&mut rows);
+        self.len = rows.len();
+        self.rows = rows.into();
+        answer
+    }
+}
+
+fn rows_of(from: &mut In<'_>) -> Option<Vec<RowId>> {
+    let count = from.bytes.len() / RowId::BYTES_MIN;
+    let mut rows = Vec::with_capacity(count);
+    for _ in 0..count {
+        rows.push(RowId::decode(from)?);
+    }
+    Some(rows)
 }
 
 impl List {
@@ -36,15 +88,11 @@ impl List {
 
     /// Builds the list from sorted rows.
     pub(super) fn from_sorted(rows: &[RowId], position: impl Fn(RowId) -> Position) -> List {
-        let chunk = |rows: &[RowId]| {
-            Some(Chunk {
-                first: position(*rows.first()?),
-                rows: rows.to_vec(),
-            })
-        };
+        let chunk = |rows: &[RowId]| Some(Chunk::new(position(*rows.first()?), rows.to_vec()));
         List {
             chunks: rows.chunks(CHUNK_MAX).filter_map(chunk).collect(),
             len: rows.len(),
+            is_changed: true,
         }
     }
 
@@ -54,8 +102,9 @@ impl List {
 
     pub(super) fn insert(&mut self, position: Position, stands_at: impl Fn(RowId) -> Position) {
         self.len += 1;
+        self.is_changed = true;
         let is_last = |chunk: &Chunk| {
-            let last = chunk.rows.last().copied();
+            let last = chunk.rows().last().copied();
             last.is_none_or(|last| stands_at(last) < position)
         };
         if self.chunks.last().is_none_or(is_last) {
@@ -64,23 +113,27 @@ impl List {
         }
         let place = self.chunk_of(position);
         let chunk = &mut self.chunks[place];
-        let at = chunk.rows.partition_point(|row| stands_at(*row) < position);
-        chunk.rows.insert(at, position.row);
+        let at = chunk
+            .rows()
+            .partition_point(|row| stands_at(*row) < position);
+        let split = chunk.change(|rows| {
+            rows.insert(at, position.row);
+            (rows.len() > CHUNK_MAX).then(|| rows.split_off(CHUNK_MAX / 2))
+        });
         if at == 0 {
             chunk.first = position;
         }
-        if chunk.rows.len() > CHUNK_MAX {
-            let rows = chunk.rows.split_off(CHUNK_MAX / 2);
+        if let Some(rows) = split {
             let first = stands_at(rows[0]);
-            self.chunks.insert(place + 1, Chunk { first, rows });
+            self.chunks.insert(place + 1, Chunk::new(first, rows));
         }
     }
 
     /// Appends a row that sorts after all others.
     fn push(&mut self, position: Position) {
         let room = match self.chunks.last_mut() {
-            Some(chunk) if chunk.rows.len() < CHUNK_MAX => {
-                chunk.rows.push(position.row);
+            Some(chunk) if chunk.len < CHUNK_MAX => {
+                chunk.change(|rows| rows.push(position.row));
                 return;
             }
             Some(_) => CHUNK_MAX,
@@ -89,8 +142,7 @@ impl List {
         };
         let mut rows = Vec::with_capacity(room);
         rows.push(position.row);
-        let first = position;
-        self.chunks.push(Chunk { first, rows });
+        self.chunks.push(Chunk::new(position, rows));
     }
 
     pub(super) fn remove(&mut self, position: Position, stands_at: impl Fn(RowId) -> Position) {
@@ -98,13 +150,15 @@ impl List {
         let Some(chunk) = self.chunks.get_mut(place) else {
             return;
         };
-        let at = chunk.rows.partition_point(|row| stands_at(*row) < position);
-        if chunk.rows.get(at) != Some(&position.row) {
+        let rows = chunk.rows();
+        let at = rows.partition_point(|row| stands_at(*row) < position);
+        if rows.get(at) != Some(&position.row) {
             return;
         }
-        chunk.rows.remove(at);
+        chunk.change(|rows| rows.remove(at));
         self.len -= 1;
-        match chunk.rows.first() {
+        self.is_changed = true;
+        match chunk.rows().first() {
             Some(first) => chunk.first = stands_at(*first),
             None => _ = self.chunks.remove(place),
         }
@@ -116,8 +170,9 @@ impl List {
         let Some([chunk, next]) = self.chunks.get_mut(place..place + 2) else {
             return;
         };
-        if chunk.rows.len() + next.rows.len() <= CHUNK_MAX / 2 {
-            chunk.rows.append(&mut next.rows);
+        if chunk.len + next.len <= CHUNK_MAX / 2 {
+            let more = next.rows().to_vec();
+            chunk.change(|rows| rows.extend(more));
             self.chunks.remove(place + 1);
         }
     }
@@ -146,9 +201,7 @@ impl List {
     }
 
     fn rows_of(&self, place: usize) -> &[RowId] {
-        self.chunks
-            .get(place)
-            .map_or(&[], |chunk| chunk.rows.as_slice())
+        self.chunks.get(place).map_or(&[], |chunk| chunk.rows())
     }
 
     /// The rows in the range `from..to`.
@@ -185,63 +238,169 @@ impl<'a> IntoIterator for &'a Chunk {
     type IntoIter = Ids<'a>;
 
     fn into_iter(self) -> Ids<'a> {
-        self.rows.iter()
+        self.rows().iter()
     }
 }
 
 impl List {
-    pub(super) fn dump(&self, out: &mut Vec<u8>) {
-        (self.chunks.len() as u64).encode(out);
-        for chunk in &self.chunks {
-            (chunk.first.at, chunk.first.seq).encode(out);
+    /// Drops what can be read again.
+    fn evict(&mut self) {
+        for chunk in self.chunks.iter_mut().filter(|chunk| chunk.saved.is_some()) {
+            chunk.rows = OnceLock::new();
         }
-        for chunk in &self.chunks {
-            (chunk.rows.len() as u32).encode(out);
-        }
-        self.iter().for_each(|row| row.encode(out));
-    }
-}
-
-/// A list in a dump.
-pub(super) struct LaidList<'a> {
-    /// The position of each chunk's first row: its time or number, and its sequence number.
-    firsts: &'a [[u8; 16]],
-    /// The number of rows in each chunk.
-    lens: &'a [[u8; 4]],
-    rows: &'a [[u8; 4]],
-}
-
-impl<'a> LaidList<'a> {
-    pub(super) fn read(from: &mut In<'a>) -> Option<LaidList<'a>> {
-        let count = from.count(20)?;
-        let firsts = from.items(count)?;
-        let lens = from.items(count)?;
-        let all = lens.iter().map(|len| u32::from_le_bytes(*len) as usize);
-        let rows = from.items(all.fold(0, usize::saturating_add))?;
-        Some(LaidList { firsts, lens, rows })
     }
 
-    /// Restores the list, if all row ids are less than `rows`.
-    pub(super) fn load(&self, rows: u32) -> Option<List> {
-        let id = |bytes: &[u8; 4]| RowId(u32::from_le_bytes(*bytes));
-        let mut rest = self.rows;
-        let mut chunks = Vec::with_capacity(self.firsts.len());
-        for (first, len) in self.firsts.iter().zip(self.lens) {
-            let (bytes, segments) = (first, 0);
-            let (at, seq) = Codec::decode(&mut In { bytes, segments })?;
-            let (ids, after) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
-            rest = after;
-            let row = id(ids.first()?);
-            let ids: Vec<_> = ids.iter().map(id).collect();
-            if ids.len() > CHUNK_MAX || ids.iter().any(|id| id.0 >= rows) {
+    /// Writes what `out` does not keep. Returns the position of the list of chunks.
+    fn dump(&self, out: &mut Out<'_>) -> Blob {
+        let mut chunks = Vec::with_capacity(self.chunks.len() * 36);
+        for chunk in &self.chunks {
+            let blob = match &chunk.saved {
+                Some((blob, _)) if out.keeps(*blob) => *blob,
+                Some((blob, source)) => out.copy(Some(source), *blob),
+                None => out.put_items(chunk.rows()),
+            };
+            let Position { at, seq, row } = chunk.first;
+            ((at, seq), (row, (chunk.len as u32, blob))).encode(&mut chunks);
+        }
+        out.put(&chunks)
+    }
+
+    fn read(len: usize, from: &mut In<'_>, source: &Arc<Source>) -> Option<List> {
+        let mut chunks = Vec::with_capacity(from.bytes.len() / 36);
+        while !from.bytes.is_empty() {
+            let ((at, seq), (row, (len, blob))): ((i64, u64), (RowId, (u32, Blob))) =
+                Codec::decode(from)?;
+            if len == 0 {
                 return None;
             }
             chunks.push(Chunk {
                 first: Position { at, seq, row },
-                rows: ids,
+                len: len as usize,
+                rows: OnceLock::new(),
+                saved: Some((blob, Arc::clone(source))),
             });
         }
-        let len = self.rows.len();
-        Some(List { chunks, len })
+        let is_right = chunks.iter().map(|chunk| chunk.len).sum::<usize>() == len;
+        is_right.then_some(List {
+            chunks,
+            len,
+            is_changed: false,
+        })
     }
+}
+
+/// A list that may be in a saved index. It is read when it is first used.
+#[derive(Debug)]
+pub(super) struct SavedList {
+    saved: SavedAt,
+    list: OnceLock<List>,
+}
+
+/// Where a list is saved.
+#[derive(Debug, Clone, Copy)]
+struct SavedAt {
+    blob: Blob,
+    len: u64,
+}
+
+fields!(SavedAt, 20, blob len);
+
+impl Default for SavedList {
+    fn default() -> SavedList {
+        SavedList::of(List::default())
+    }
+}
+
+impl SavedList {
+    pub(super) fn of(list: List) -> SavedList {
+        SavedList {
+            saved: SavedAt {
+                blob: Blob::NONE,
+                len: 0,
+            },
+            list: list.into(),
+        }
+    }
+
+    /// Number of rows.
+    pub(super) fn len(&self) -> usize {
+        self.list.get().map_or(self.saved.len as usize, List::len)
+    }
+
+    pub(super) fn get(&self, source: Option<&Arc<Source>>) -> &List {
+        let SavedAt { blob, len } = self.saved;
+        self.list.get_or_init(|| {
+            let read = |source: &Arc<Source>| {
+                source.load(blob, |from| List::read(len as usize, from, source))
+            };
+            source.and_then(read).unwrap_or_default()
+        })
+    }
+
+    pub(super) fn change<T>(
+        &mut self,
+        source: Option<&Arc<Source>>,
+        change: impl FnOnce(&mut List) -> T,
+    ) -> T {
+        self.get(source);
+        let mut list = self.list.take().unwrap_or_default();
+        let answer = change(&mut list);
+        self.list = list.into();
+        answer
+    }
+
+    pub(super) fn evict(&mut self) {
+        match self.list.get_mut() {
+            Some(list) if list.is_changed || self.saved.blob == Blob::NONE => list.evict(),
+            _ => self.list = OnceLock::new(),
+        }
+    }
+
+    /// Writes what `out` does not keep. Adds the position of the list to `root`.
+    pub(super) fn dump(&self, source: Option<&Arc<Source>>, out: &mut Out<'_>, root: &mut Vec<u8>) {
+        let is_changed = self.list.get().is_some_and(|list| list.is_changed);
+        if !is_changed && out.keeps(self.saved.blob) {
+            self.saved.encode(root);
+            return;
+        }
+        let dumped = match self.list.get() {
+            Some(list) => SavedAt {
+                blob: list.dump(out),
+                len: list.len as u64,
+            },
+            None => {
+                // Not kept in memory.
+                let read = SavedList {
+                    saved: self.saved,
+                    list: OnceLock::new(),
+                };
+                let list = read.get(source);
+                SavedAt {
+                    blob: list.dump(out),
+                    len: list.len as u64,
+                }
+            }
+        };
+        dumped.encode(root);
+    }
+}
+
+impl Codec for SavedList {
+    const BYTES_MIN: usize = SavedAt::BYTES_MIN;
+
+    // Only lists without changes are encoded this way.
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.saved.encode(out);
+    }
+
+    fn decode(from: &mut In<'_>) -> Option<SavedList> {
+        Some(SavedList {
+            saved: SavedAt::decode(from)?,
+            list: OnceLock::new(),
+        })
+    }
+}
+
+impl Item for SavedList {
+    const PER_BLOCK: usize = per_block(512);
 }

@@ -1,13 +1,16 @@
 //! The index: 64-bit hashes and line locations, but neither keys nor payloads. It finds candidates;
 //! the caller confirms a hit by reading the line.
 
+mod blob;
 mod build;
 mod bytes;
 mod conversation_totals;
 mod dump;
 mod entry;
 mod groups;
+mod keyed;
 mod list;
+mod paged;
 mod relocate;
 mod rows;
 mod shape;
@@ -15,6 +18,7 @@ mod slots;
 mod table;
 mod walk;
 
+pub(crate) use blob::{Blob, BlobFile, BlobSink, Out, SavedFile, Source};
 pub(crate) use bytes::{Codec, In, encoded_as};
 pub(crate) use conversation_totals::{ConversationSums, ConversationTotals, status_state};
 pub(crate) use entry::{CALL_ID, Entry, Hasher, KeyHash, Loc, REQUEST_ID, Sums};
@@ -23,9 +27,11 @@ pub(crate) use table::{Extent, Select, Table};
 pub(crate) use walk::Walk;
 
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
 use self::conversation_totals::StatusSignal;
+use self::dump::{SavedTable, SavedTotals};
 use crate::record::{Kind, NUMBER_MAX};
 
 /// Below this number of lines or rows, a thread is not worth its cost.
@@ -34,14 +40,16 @@ const PARALLEL_MIN: usize = if cfg!(test) { 500 } else { 20_000 };
 /// One table per kind, and aggregates over many lines.
 #[derive(Debug)]
 pub(crate) struct Index {
-    tables: [Table; Kind::ALL.len()],
+    /// The saved index that parts of it are read from.
+    source: Option<Arc<Source>>,
+    tables: [SavedTable; Kind::ALL.len()],
     totals: Totals,
 }
 
 /// Aggregates over many lines.
 #[derive(Debug, Default)]
 struct Totals {
-    conversations: ConversationTotals,
+    conversations: SavedTotals,
     update_id_max: Option<i64>,
     /// During a full build: by row, the sequence number of each conversation's latest line.
     said: Vec<u64>,
@@ -53,7 +61,8 @@ impl Totals {
     fn add(&mut self, entry: &Entry, is_new: bool) -> Option<(KeyHash, StatusSignal)> {
         match entry.sums.as_deref() {
             Some(Sums::Message(measured)) if is_new => {
-                let signal = self.conversations.add(entry, measured)?;
+                let add = |totals: &mut ConversationTotals| totals.add(entry, measured);
+                let signal = self.conversations.change(add)?;
                 return Some((measured.conversation, signal));
             }
             Some(Sums::Update(id)) => self.raise_update_id(Some(*id)),
@@ -79,7 +88,7 @@ impl Totals {
 
     /// Merges the totals of another kind. Each kind contributes different totals.
     fn absorb(&mut self, other: Totals) {
-        if !other.conversations.is_empty() {
+        if !other.conversations.get().is_empty() {
             self.conversations = other.conversations;
         }
         self.update_id_max = self.update_id_max.max(other.update_id_max);
@@ -92,19 +101,20 @@ impl Totals {
 impl Index {
     pub(crate) fn new() -> Index {
         Index {
-            tables: Kind::ALL.map(Table::new),
+            source: None,
+            tables: Kind::ALL.map(SavedTable::new),
             totals: Totals::default(),
         }
     }
 
     // `Kind::ALL` is in the order of its variants; a test checks this.
     pub(crate) fn table(&self, kind: Kind) -> &Table {
-        &self.tables[kind as usize]
+        self.tables[kind as usize].get()
     }
 
     /// The totals of each conversation's messages.
     pub(crate) fn conversation_totals(&self) -> &ConversationTotals {
-        &self.totals.conversations
+        self.totals.conversations.get()
     }
 
     /// The greatest `update_id` of the inbox.
@@ -114,7 +124,7 @@ impl Index {
 
     /// Raises the greatest number of a kind to at least this one.
     pub(crate) fn raise(&mut self, kind: Kind, number: i64) {
-        self.tables[kind as usize].raise(number);
+        self.tables[kind as usize].change(|table| table.raise(number));
     }
 
     /// Raises the greatest `update_id` to at least this one.
@@ -124,12 +134,14 @@ impl Index {
 
     /// Adds one line. Lines must come in the order of their sequence numbers.
     pub(crate) fn apply(&mut self, kind: Kind, entry: &Entry) {
-        let is_new = self.tables[kind as usize].apply(entry);
+        let is_new = self.tables[kind as usize].change(|table| table.apply(entry));
         if let Some((conversation, signal)) = self.totals.add(entry, is_new) {
             let conversations = &mut self.tables[Kind::Conversations as usize];
-            if let Some(row) = conversations.find(conversation) {
-                conversations.set_state(row, |said| signal.state(said));
-            }
+            conversations.change(|conversations| {
+                if let Some(row) = conversations.find(conversation) {
+                    conversations.set_state(row, |said| signal.state(said));
+                }
+            });
         }
     }
 
@@ -137,9 +149,10 @@ impl Index {
     /// sequence numbers, split into one or more runs.
     pub(crate) fn build(lines: [Vec<Vec<Entry>>; Kind::ALL.len()]) -> Index {
         let mut index = Index::new();
-        let build = |table: &mut Table, runs: Vec<Vec<Entry>>| {
+        let build = |table: &mut SavedTable, runs: Vec<Vec<Entry>>| {
             let mut totals = Totals::default();
-            table.build(runs, |line, row, is_new| totals.gather(line, row, is_new));
+            let gather = |line: &Entry, row, is_new| totals.gather(line, row, is_new);
+            table.change(|table| table.build(runs, gather));
             totals
         };
         let len: usize = lines.iter().flatten().map(Vec::len).sum();
@@ -158,14 +171,17 @@ impl Index {
     /// separately.
     fn take_statuses(&mut self) {
         let said = std::mem::take(&mut self.totals.said);
-        let conversations = &mut self.tables[Kind::Conversations as usize];
-        for (conversation, signal, seq) in self.totals.conversations.said() {
-            let row = conversations.find(conversation);
-            let row = row.filter(|row| said.get(row.0 as usize).is_some_and(|said| *said < seq));
-            if let Some(row) = row {
-                conversations.set_state(row, |said| signal.state(said));
+        let totals = self.totals.conversations.get();
+        self.tables[Kind::Conversations as usize].change(|conversations| {
+            for (conversation, signal, seq) in totals.said() {
+                let row = conversations.find(conversation);
+                let is_before = |said: &u64| *said < seq;
+                let row = row.filter(|row| said.get(row.0 as usize).is_some_and(is_before));
+                if let Some(row) = row {
+                    conversations.set_state(row, |said| signal.state(said));
+                }
             }
-        }
+        });
     }
 }
 

@@ -28,35 +28,42 @@ impl Index {
         let to = |loc: Loc| if loc.is_some() { to(loc) } else { loc };
         if kind == Kind::Messages {
             let conversations = &mut self.tables[Kind::Conversations as usize];
-            for conversation in ended {
-                if let Some(row) = conversations.find(*conversation) {
-                    conversations.set_state(row, |said| said);
+            conversations.change(|conversations| {
+                for conversation in ended {
+                    if let Some(row) = conversations.find(*conversation) {
+                        conversations.set_state(row, |said| said);
+                    }
                 }
-            }
+            });
         }
-        self.tables[kind as usize].relocate(&to)
-            && (kind != Kind::Messages || self.totals.conversations.relocate(&to, ended))
+        let totals = &mut self.totals.conversations;
+        self.tables[kind as usize].change(|table| table.relocate(&to))
+            && (kind != Kind::Messages || totals.change(|totals| totals.relocate(&to, ended)))
     }
 }
 
 impl Table {
     fn relocate(&mut self, to: &impl Fn(Loc) -> Loc) -> bool {
         let mut shortened = Vec::new();
-        for (id, lines) in &mut self.history {
+        self.history.all_mut(|id, lines| {
+            let lines = lines.get_or_insert_default();
             let known = lines.len();
             for line in lines.iter_mut() {
                 *line = to(*line);
             }
             lines.retain(|line| line.is_some());
             if lines.len() < known {
-                shortened.push(*id);
+                shortened.push(id);
             }
-        }
+            true
+        });
         // Rows that have no lines any more.
         let mut gone = vec![false; self.rows.len()];
         // The newest first: chains of postings then get shorter from their heads.
         for id in self.rows.ids().rev() {
-            let row = self.rows.get_mut(id);
+            let Some(row) = self.rows.get(id).copied() else {
+                return false;
+            };
             let (asserted, done) = (to(row.asserted), to(row.done));
             if (asserted, done) == (row.asserted, row.done) {
                 continue;
@@ -66,20 +73,23 @@ impl Table {
             }
             if row.stands() && !asserted.is_some() {
                 // An older version would become the current one.
-                if self.history.get(&id).is_some_and(|left| !left.is_empty()) {
+                if self.history.get(id).is_some_and(|left| !left.is_empty()) {
                     return false;
                 }
                 self.post(id, true, false);
             }
-            let row = self.rows.get_mut(id);
-            (row.asserted, row.done) = (asserted, done);
-            if !asserted.is_some() && !done.is_some() && !self.history.contains_key(&id) {
+            if let Some(row) = self.rows.get_mut(id) {
+                (row.asserted, row.done) = (asserted, done);
+            }
+            if !asserted.is_some() && !done.is_some() && self.history.get(id).is_none() {
                 gone[id.0 as usize] = true;
             }
         }
         for id in shortened {
-            let row = self.rows.get_mut(id);
-            let left = self.history.get(&id).map_or(&[][..], Vec::as_slice);
+            let Some(row) = self.rows.get(id).copied() else {
+                return false;
+            };
+            let left = self.history.get(id).map_or(&[][..], Vec::as_slice);
             if row.is_retracted && row.asserted.is_some() && left.len() < 2 {
                 // The row would no longer be retracted.
                 return false;
@@ -88,11 +98,12 @@ impl Table {
                 gone[id.0 as usize] = true;
             }
             if left.is_empty() || left == [row.asserted] {
-                self.history.remove(&id);
+                self.history.remove(id);
             }
         }
         if gone.contains(&true) {
-            self.by_key.retain(|row| !gone[row as usize]);
+            self.by_key
+                .retain(|row| gone.get(row as usize) == Some(&false));
             if self.spare_rows() > SPARE_ROWS.max(self.by_key.len()) {
                 *self = self.squeezed();
             }
@@ -108,25 +119,32 @@ impl Table {
     /// A copy without dead rows. The other rows get new ids.
     pub(super) fn squeezed(&self) -> Table {
         let mut now = vec![RowId::GONE; self.rows.len()];
-        for (_, row) in self.by_key.iter() {
-            now[row as usize] = RowId(0);
+        let keys = self.by_key.sorted();
+        for (_, row) in &keys {
+            if let Some(now) = now.get_mut(*row as usize) {
+                *now = RowId(0);
+            }
         }
         let left = now.iter_mut().filter(|id| **id != RowId::GONE);
         for (row, id) in left.zip(0..) {
             *row = RowId(id);
         }
-        let now = |id: RowId| now[id.0 as usize];
+        let now = |id: RowId| now.get(id.0 as usize).copied().unwrap_or(RowId::GONE);
         let rows = self.rows.retained(|id| now(id) != RowId::GONE);
-        let keys = self.by_key.iter();
-        let keys = keys.map(|(tag, row)| (tag, now(RowId(row)).0));
-        let by_key = || Slots::from_sorted(self.by_key.len(), keys);
-        let history = self.history.iter();
-        let history = history.map(|(id, lines)| (now(*id), lines.clone()));
+        let by_key = || {
+            let keys = keys.iter().map(|(tag, row)| (*tag, now(RowId(*row)).0));
+            Slots::from_sorted(keys.len(), keys)
+        };
         let mut squeezed = Table {
             number_max: self.number_max,
-            history: history.filter(|(id, _)| *id != RowId::GONE).collect(),
             ..Table::of(rows)
         };
+        for (id, lines) in self.history.iter() {
+            if now(id) != RowId::GONE {
+                let known = squeezed.history.get_or_insert(now(id), Vec::new);
+                known.into_iter().for_each(|known| known.clone_from(lines));
+            }
+        }
         squeezed.list_all(by_key, Vec::new());
         squeezed
     }
@@ -148,7 +166,7 @@ impl ConversationTotals {
         for conversation in ended {
             self.remove(*conversation);
         }
-        self.lines_mut().all(|line| {
+        self.change_lines(|line| {
             *line = to(*line);
             line.is_some()
         })

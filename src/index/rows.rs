@@ -1,7 +1,11 @@
 //! The rows of a table, one per key, with their lookup hashes and sort keys.
 
+use std::sync::Arc;
+
+use super::blob::{Out, Source};
 use super::bytes::{Codec, In, fields};
 use super::entry::{Entry, KeyHash, Loc, Sums};
+use super::paged::{Item, Paged, per_block};
 use super::shape::{Place, Shape};
 use crate::line::{LOOKUPS_MAX, Op};
 
@@ -103,23 +107,23 @@ impl Row {
 #[derive(Debug)]
 pub(crate) struct Rows {
     pub(super) shape: Shape,
-    all: Vec<Row>,
+    all: Paged<Row>,
     /// As [`Entry::lookups`]: `shape.width` hashes per row.
-    lookups: Vec<u32>,
+    lookups: Paged<u32>,
     /// The second halves of these hashes, for shapes that have them.
-    checks: Vec<u32>,
+    checks: Paged<u32>,
     /// [`Entry::number`] of each row, if anything is ordered by it.
-    numbers: Vec<i64>,
+    numbers: Paged<i64>,
 }
 
 impl Rows {
     pub(super) fn new(shape: Shape) -> Rows {
         Rows {
             shape,
-            all: Vec::new(),
-            lookups: Vec::new(),
-            checks: Vec::new(),
-            numbers: Vec::new(),
+            all: Paged::default(),
+            lookups: Paged::default(),
+            checks: Paged::default(),
+            numbers: Paged::default(),
         }
     }
 
@@ -135,14 +139,24 @@ impl Rows {
         self.all.get(id.0 as usize)
     }
 
-    pub(super) fn get_mut(&mut self, id: RowId) -> &mut Row {
-        &mut self.all[id.0 as usize]
+    /// For a change of the row.
+    pub(super) fn get_mut(&mut self, id: RowId) -> Option<&mut Row> {
+        self.all.get_mut(id.0 as usize)
     }
 
     /// The row with this sequence number, or else the next one. Only for kinds whose first
     /// assertion counts: rows of other kinds are not sorted by sequence number.
     pub(super) fn first_from_seq(&self, seq: u64) -> RowId {
-        RowId(self.all.partition_point(|row| row.seq < seq) as u32)
+        let (mut start, mut end) = (0, self.all.len());
+        while start < end {
+            let middle = start.midpoint(end);
+            if self.all.get(middle).is_some_and(|row| row.seq < seq) {
+                start = middle + 1;
+            } else {
+                end = middle;
+            }
+        }
+        RowId(start as u32)
     }
 
     /// The sort key of a row.
@@ -164,43 +178,49 @@ impl Rows {
         }
     }
 
-    fn lookups_of(&self, id: RowId) -> std::ops::Range<usize> {
-        let start = id.0 as usize * self.shape.width;
-        start..start + self.shape.width
+    fn place_of(&self, id: RowId, field: usize) -> usize {
+        id.0 as usize * self.shape.width + field
     }
 
     /// The hash of a row's lookup field. `field` is an index into [`Entry::lookups`].
     pub(super) fn lookup(&self, id: RowId, field: usize) -> u32 {
-        self.lookups[self.lookups_of(id)][field]
+        let hash = self.lookups.get(self.place_of(id, field));
+        hash.copied().unwrap_or(0)
     }
 
     pub(super) fn has_lookup(&self, id: RowId, field: usize, hash: u32) -> bool {
-        let hashes = self.lookups.get(self.lookups_of(id)).unwrap_or_default();
-        hashes.get(field) == Some(&hash)
+        field < self.shape.width && self.lookups.get(self.place_of(id, field)) == Some(&hash)
     }
 
     /// The second half of that hash; 0 for shapes that do not have it.
     pub(super) fn check(&self, id: RowId, field: usize) -> u32 {
-        let checks = self.checks.get(self.lookups_of(id)).unwrap_or_default();
-        checks.get(field).copied().unwrap_or(0)
+        let check = self.checks.get(self.place_of(id, field));
+        check.copied().unwrap_or(0)
     }
 
     pub(super) fn set_lookups(&mut self, id: RowId, entry: &Entry) {
-        let place = self.lookups_of(id);
-        if let Some(checks) = self.checks.get_mut(place.clone()) {
-            checks.copy_from_slice(&checks_of(entry)[..self.shape.width]);
+        let checks = checks_of(entry);
+        for field in 0..self.shape.width {
+            let place = self.place_of(id, field);
+            if self.lookups.get(place) != Some(&entry.lookups[field]) {
+                self.lookups.set(place, entry.lookups[field]);
+            }
+            if self.shape.has_checks {
+                self.checks.set(place, checks[field]);
+            }
         }
-        self.lookups[place].copy_from_slice(&entry.lookups[..self.shape.width]);
     }
 
     pub(super) fn push(&mut self, entry: &Entry) -> RowId {
         let id = self.all.len() as u32;
         self.all.push(Row::new(entry));
-        self.lookups
-            .extend_from_slice(&entry.lookups[..self.shape.width]);
+        for hash in &entry.lookups[..self.shape.width] {
+            self.lookups.push(*hash);
+        }
         if self.shape.has_checks {
-            let checks = checks_of(entry);
-            self.checks.extend_from_slice(&checks[..self.shape.width]);
+            for check in &checks_of(entry)[..self.shape.width] {
+                self.checks.push(*check);
+            }
         }
         if self.shape.has_numbers() {
             self.numbers.push(entry.number);
@@ -211,53 +231,76 @@ impl Rows {
     /// A copy with only the rows that `stays` accepts.
     pub(super) fn retained(&self, stays: impl Fn(RowId) -> bool) -> Rows {
         let left: Vec<RowId> = self.ids().filter(|id| stays(*id)).collect();
-        let place = |id: &RowId| id.0 as usize;
-        let lookups = left
+        let fields = 0..self.shape.width;
+        let places = left
             .iter()
-            .flat_map(|id| &self.lookups[self.lookups_of(*id)]);
-        let checked = left.iter().filter(|_| self.shape.has_checks);
-        let checks = checked.flat_map(|id| &self.checks[self.lookups_of(*id)]);
-        let numbered = left.iter().filter(|_| self.shape.has_numbers());
+            .flat_map(|id| fields.clone().map(|field| self.place_of(*id, field)));
+        let all = left.iter().filter_map(|id| self.get(*id).copied());
+        let lookups = places.clone().filter_map(|place| self.lookups.get(place));
+        let checks = places.filter_map(|place| self.checks.get(place));
+        let numbers = left.iter().filter_map(|id| self.numbers.get(id.0 as usize));
         Rows {
             shape: self.shape,
-            all: left.iter().map(|id| self.all[place(id)]).collect(),
-            lookups: lookups.copied().collect(),
-            checks: checks.copied().collect(),
-            numbers: numbered.map(|id| self.numbers[place(id)]).collect(),
+            all: Paged::of(all.collect()),
+            lookups: Paged::of(lookups.copied().collect()),
+            checks: Paged::of(checks.copied().collect()),
+            numbers: Paged::of(numbers.copied().collect()),
         }
     }
 
     /// Reserves exact capacity for this many rows.
     pub(super) fn reserve(&mut self, rows: usize) {
-        self.all.reserve_exact(rows);
-        self.lookups.reserve_exact(rows * self.shape.width);
+        self.all.reserve(rows);
+        self.lookups.reserve(rows * self.shape.width);
         if self.shape.has_checks {
-            self.checks.reserve_exact(rows * self.shape.width);
+            self.checks.reserve(rows * self.shape.width);
         }
         if self.shape.has_numbers() {
-            self.numbers.reserve_exact(rows);
+            self.numbers.reserve(rows);
         }
     }
 }
 
-const ROW_BYTES: usize = 48;
+const ROW_BYTES: usize = 47;
 
-fields!(Row, ROW_BYTES - 1, seq at key_hash asserted done key_check state is_retracted said);
+fields!(Row, ROW_BYTES, seq at key_hash asserted done key_check state is_retracted said);
+
+impl Item for Row {
+    const PER_BLOCK: usize = per_block(256);
+}
 
 impl Rows {
-    pub(super) fn dump(&self, out: &mut Vec<u8>) {
-        (self.all.len() as u64).encode(out);
-        for row in &self.all {
-            row.encode(out);
-            // Makes it a multiple of a word.
-            0u8.encode(out);
-        }
-        for hash in self.lookups.iter().chain(&self.checks) {
-            hash.encode(out);
-        }
-        for number in &self.numbers {
-            number.encode(out);
-        }
+    /// Drops what can be read again.
+    pub(super) fn evict(&mut self) {
+        self.all.evict();
+        self.lookups.evict();
+        self.checks.evict();
+        self.numbers.evict();
+    }
+
+    /// Writes what `out` does not keep.
+    pub(super) fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
+        self.all.dump(out, root);
+        self.lookups.dump(out, root);
+        self.checks.dump(out, root);
+        self.numbers.dump(out, root);
+    }
+
+    pub(super) fn read(shape: Shape, root: &mut In<'_>, source: &Arc<Source>) -> Option<Rows> {
+        let rows = Rows {
+            shape,
+            all: Paged::read(root, source)?,
+            lookups: Paged::read(root, source)?,
+            checks: Paged::read(root, source)?,
+            numbers: Paged::read(root, source)?,
+        };
+        let len = rows.all.len();
+        let hashes = len.checked_mul(shape.width)?;
+        let is_right = len < u32::MAX as usize
+            && rows.lookups.len() == hashes
+            && rows.checks.len() == if shape.has_checks { hashes } else { 0 }
+            && rows.numbers.len() == if shape.has_numbers() { len } else { 0 };
+        is_right.then_some(rows)
     }
 }
 
@@ -265,52 +308,5 @@ fn checks_of(entry: &Entry) -> [u32; LOOKUPS_MAX] {
     match entry.sums.as_deref() {
         Some(Sums::Conversation(said)) => said.checks,
         _ => [0; LOOKUPS_MAX],
-    }
-}
-
-/// The rows in a dump.
-pub(super) struct LaidRows<'a> {
-    all: &'a [[u8; ROW_BYTES]],
-    lookups: &'a [[u8; 4]],
-    checks: &'a [[u8; 4]],
-    numbers: &'a [[u8; 8]],
-}
-
-impl<'a> LaidRows<'a> {
-    pub(super) fn read(shape: Shape, from: &mut In<'a>) -> Option<LaidRows<'a>> {
-        let len = from
-            .count(ROW_BYTES)
-            .filter(|len| *len < u32::MAX as usize)?;
-        let all = from.items(len)?;
-        let lookups = from.items(len * shape.width)?;
-        let has_checks = shape.has_checks;
-        let checks = from.items(if has_checks { len * shape.width } else { 0 })?;
-        let numbers = from.items(if shape.has_numbers() { len } else { 0 })?;
-        Some(LaidRows {
-            all,
-            lookups,
-            checks,
-            numbers,
-        })
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.all.len()
-    }
-
-    pub(super) fn load(&self, shape: Shape, segments: u32) -> Option<Rows> {
-        let mut all = Vec::with_capacity(self.all.len());
-        for bytes in self.all {
-            all.push(Row::decode(&mut In { bytes, segments })?);
-        }
-        let hash = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes);
-        let number = |bytes: &[u8; 8]| i64::from_le_bytes(*bytes);
-        Some(Rows {
-            shape,
-            all,
-            lookups: self.lookups.iter().map(hash).collect(),
-            checks: self.checks.iter().map(hash).collect(),
-            numbers: self.numbers.iter().map(number).collect(),
-        })
     }
 }

@@ -1,19 +1,47 @@
 //! A hash table from 32-bit tags to 32-bit values: an array with gaps, sorted by tag. The slot of a
 //! tag depends on the tag alone, so the table can be grown, built in bulk and written to a file in
 //! one pass, without access to the data that the values refer to.
+//!
+//! A table that was saved is used where it lies, block by block, and never changed. What is added
+//! later goes to a table in memory, which is searched first.
 
+use std::sync::Arc;
+
+use super::blob::{Out, Source};
 use super::bytes::{Codec, In};
+use super::paged::Paged;
 
 /// An empty slot. No used slot has this value.
 const EMPTY: u64 = u64::MAX;
+
+/// Instead of a value: the tag was removed, though an older table still has it.
+const REMOVED: u32 = u32::MAX - 1;
 
 /// The table grows when this many slots out of [`FULL_OF`] are used.
 const FULL: usize = 13;
 const FULL_OF: usize = 16;
 
-/// Values must be less than `u32::MAX`. A tag may occur several times.
+/// Values must be less than `u32::MAX - 1`. A tag may occur several times, unless they are unique.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
+    /// The saved tables, the newest first.
+    saved: Vec<Saved>,
+    own: Own,
+    /// Whether a tag has one value, which a newer table replaces.
+    is_unique: bool,
+}
+
+/// A saved table.
+#[derive(Debug)]
+struct Saved {
+    array: Paged<u64>,
+    places: usize,
+    len: usize,
+}
+
+/// A table in memory.
+#[derive(Debug, Default)]
+struct Own {
     /// Tags and values, sorted by tag. Slots that overflow at the end follow after the regular
     /// places.
     array: Vec<u64>,
@@ -22,7 +50,9 @@ pub(super) struct Slots {
     len: usize,
 }
 
-fn tag_of(slot: u64) -> u32 {
+/// The part of a key hash that is used as tag, and the tag of a slot. Keys with the same tag differ
+/// in the rest of the hash.
+pub(super) fn tag_of(slot: u64) -> u32 {
     (slot >> 32) as u32
 }
 
@@ -39,10 +69,187 @@ fn place(tag: u32, places: usize) -> usize {
     ((u64::from(tag) * places as u64) >> 32) as usize
 }
 
+/// The first slot from `at` on that has this tag and whose value passes, or else where it would be
+/// inserted.
+fn seek(
+    at: usize,
+    get: impl Fn(usize) -> Option<u64>,
+    tag: u32,
+    passes: impl Fn(u32) -> bool,
+) -> Result<usize, usize> {
+    let mut at = at;
+    while let Some(slot) = get(at).filter(|slot| *slot != EMPTY) {
+        if tag_of(slot) > tag {
+            break;
+        }
+        if tag_of(slot) == tag && passes(value_of(slot)) {
+            return Ok(at);
+        }
+        at += 1;
+    }
+    Err(at)
+}
+
 impl Slots {
+    /// A table in which a tag has one value.
+    pub(super) fn unique() -> Slots {
+        Slots {
+            is_unique: true,
+            ..Slots::default()
+        }
+    }
+
     /// Builds the table from tags and values that are sorted by tag.
     pub(super) fn from_sorted(len: usize, sorted: impl Iterator<Item = (u32, u32)>) -> Slots {
-        let mut slots = Slots::with_room_for(len + len / 16);
+        Slots {
+            own: Own::from_sorted(len, sorted),
+            ..Slots::default()
+        }
+    }
+
+    /// Number of slots. Of a table with unique tags, the greatest that it can be.
+    pub(super) fn len(&self) -> usize {
+        let saved = self.saved.iter().map(|saved| saved.len);
+        saved.sum::<usize>() + self.own.len
+    }
+
+    /// The first value of this tag that passes.
+    pub(super) fn find(&self, tag: u32, passes: impl Fn(u32) -> bool) -> Option<u32> {
+        let found = self.own.find(tag, &passes);
+        let found = found.or_else(|| {
+            let mut saved = self.saved.iter();
+            saved.find_map(|saved| saved.find(tag, &passes))
+        });
+        found.filter(|value| *value != REMOVED)
+    }
+
+    pub(super) fn insert(&mut self, tag: u32, value: u32) {
+        // A removed tag may be noted.
+        if self.is_unique && self.own.replace(tag, value) {
+            return;
+        }
+        self.own.insert(tag, value);
+    }
+
+    /// Keeps only values that pass. All tags are then in memory.
+    pub(super) fn retain(&mut self, passes: impl Fn(u32) -> bool) {
+        let left = self.sorted();
+        let left = || left.iter().filter(|(_, value)| passes(*value)).copied();
+        self.own = Own::from_sorted(left().count(), left());
+        self.saved.clear();
+    }
+
+    /// All tags and values, sorted by tag.
+    pub(super) fn sorted(&self) -> Vec<(u32, u32)> {
+        let mut all: Vec<(u32, u32)> = self.own.iter().collect();
+        for saved in &self.saved {
+            let newer = all.len();
+            let is_newest = |tag| {
+                let found = all[..newer].binary_search_by_key(&tag, |(tag, _)| *tag);
+                !self.is_unique || found.is_err()
+            };
+            let found: Vec<_> = saved.iter().filter(|(tag, _)| is_newest(*tag)).collect();
+            all.extend(found);
+            all.sort_by_key(|(tag, _)| *tag);
+        }
+        all.retain(|(_, value)| *value != REMOVED);
+        all
+    }
+
+    /// Replaces the value of a tag. Only for unique tags.
+    pub(super) fn replace(&mut self, tag: u32, value: u32) {
+        self.insert(tag, value);
+    }
+
+    /// Removes the value of a tag. Only for unique tags.
+    pub(super) fn remove(&mut self, tag: u32) {
+        let mut saved = self.saved.iter();
+        if saved.any(|saved| saved.find(tag, &|_| true).is_some()) {
+            self.insert(tag, REMOVED);
+        } else {
+            self.own.remove(tag);
+        }
+    }
+
+    pub(super) fn evict(&mut self) {
+        for saved in &mut self.saved {
+            saved.array.evict();
+        }
+    }
+
+    /// Writes the table. A delta has, besides the table of the base, one of what is newer.
+    pub(super) fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
+        let base = self.saved.last().filter(|_| out.is_delta());
+        let Some(base) = base else {
+            let merged = (!self.saved.is_empty()).then(|| Own::merged(self.sorted()));
+            1u64.encode(root);
+            merged.as_ref().unwrap_or(&self.own).dump(out, root);
+            return;
+        };
+        let newer = &self.saved[..self.saved.len() - 1];
+        (1 + u64::from(self.own.len > 0 || !newer.is_empty())).encode(root);
+        match newer {
+            [] if self.own.len == 0 => {}
+            [] => self.own.dump(out, root),
+            [delta] if self.own.len == 0 => delta.dump(out, root),
+            _ => {
+                let is_newer = |tag| !self.is_unique || self.own.find(tag, &|_| true).is_none();
+                let newer = newer.iter().flat_map(Saved::iter);
+                let newer = newer.filter(|(tag, _)| is_newer(*tag));
+                let mut all: Vec<_> = self.own.iter().chain(newer).collect();
+                all.sort_by_key(|(tag, _)| *tag);
+                Own::merged(all).dump(out, root);
+            }
+        }
+        base.dump(out, root);
+    }
+
+    pub(super) fn read(root: &mut In<'_>, source: &Arc<Source>, is_unique: bool) -> Option<Slots> {
+        let count = u64::decode(root).filter(|count| (1..=2).contains(count))?;
+        let saved = (0..count).map(|_| Saved::read(root, source));
+        Some(Slots {
+            saved: saved.collect::<Option<_>>()?,
+            own: Own::default(),
+            is_unique,
+        })
+    }
+}
+
+impl Saved {
+    fn find(&self, tag: u32, passes: &impl Fn(u32) -> bool) -> Option<u32> {
+        let get = |at| self.array.get(at).copied();
+        let at = seek(place(tag, self.places), get, tag, passes_or_removed(passes)).ok()?;
+        get(at).map(value_of)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
+        let used = self.array.iter().filter(|slot| **slot != EMPTY);
+        used.map(|slot| (tag_of(*slot), value_of(*slot)))
+    }
+
+    fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
+        (self.places as u64, self.len as u64).encode(root);
+        self.array.dump(out, root);
+    }
+
+    fn read(root: &mut In<'_>, source: &Arc<Source>) -> Option<Saved> {
+        let (places, len) = <(u64, u64)>::decode(root)?;
+        let array = Paged::read(root, source)?;
+        let places = usize::try_from(places).ok()?;
+        let len = usize::try_from(len).ok()?;
+        let is_right = places <= array.len() && len <= array.len();
+        is_right.then_some(Saved { array, places, len })
+    }
+}
+
+/// A value that passes, or the note that the tag was removed.
+fn passes_or_removed(passes: &impl Fn(u32) -> bool) -> impl Fn(u32) -> bool {
+    move |value| value == REMOVED || passes(value)
+}
+
+impl Own {
+    fn from_sorted(len: usize, sorted: impl Iterator<Item = (u32, u32)>) -> Own {
+        let mut slots = Own::with_room_for(len + len / 16);
         let mut next = 0;
         for (tag, value) in sorted {
             next = slots.lay(next, slot_of(tag, value));
@@ -50,15 +257,15 @@ impl Slots {
         slots
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.len
+    fn merged(sorted: Vec<(u32, u32)>) -> Own {
+        Own::from_sorted(sorted.len(), sorted.into_iter())
     }
 
-    fn with_room_for(len: usize) -> Slots {
+    fn with_room_for(len: usize) -> Own {
         let places = len * FULL_OF / FULL + FULL_OF;
         let mut array = Vec::with_capacity(places + places / 1024 + FULL_OF);
         array.resize(places, EMPTY);
-        Slots {
+        Own {
             array,
             places,
             len: 0,
@@ -78,26 +285,16 @@ impl Slots {
 
     /// The index of the first slot with this tag that passes, or else where it would be inserted.
     fn seek(&self, tag: u32, passes: impl Fn(u32) -> bool) -> Result<usize, usize> {
-        let mut at = place(tag, self.places);
-        while let Some(slot) = self.array.get(at).filter(|slot| **slot != EMPTY) {
-            if tag_of(*slot) > tag {
-                break;
-            }
-            if tag_of(*slot) == tag && passes(value_of(*slot)) {
-                return Ok(at);
-            }
-            at += 1;
-        }
-        Err(at)
+        let get = |at| self.array.get(at).copied();
+        seek(place(tag, self.places), get, tag, passes)
     }
 
-    /// The first value of this tag that passes.
-    pub(super) fn find(&self, tag: u32, passes: impl Fn(u32) -> bool) -> Option<u32> {
-        let at = self.seek(tag, passes).ok()?;
+    fn find(&self, tag: u32, passes: &impl Fn(u32) -> bool) -> Option<u32> {
+        let at = self.seek(tag, passes_or_removed(passes)).ok()?;
         self.array.get(at).copied().map(value_of)
     }
 
-    pub(super) fn insert(&mut self, tag: u32, value: u32) {
+    fn insert(&mut self, tag: u32, value: u32) {
         if self.len * FULL_OF >= self.places * FULL {
             self.grow();
         }
@@ -113,7 +310,7 @@ impl Slots {
     }
 
     fn grow(&mut self) {
-        let mut grown = Slots::with_room_for(self.len + self.len / 2);
+        let mut grown = Own::with_room_for(self.len + self.len / 2);
         let mut next = 0;
         for slot in self.used() {
             next = grown.lay(next, slot);
@@ -121,30 +318,25 @@ impl Slots {
         *self = grown;
     }
 
-    /// Keeps only values that pass.
-    pub(super) fn retain(&mut self, passes: impl Fn(u32) -> bool) {
-        let left = || self.iter().filter(|(_, value)| passes(*value));
-        *self = Slots::from_sorted(left().count(), left());
-    }
-
     fn used(&self) -> impl Iterator<Item = u64> {
         self.array.iter().copied().filter(|slot| *slot != EMPTY)
     }
 
-    /// All tags and values, sorted by tag.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
+    fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
         self.used().map(|slot| (tag_of(slot), value_of(slot)))
     }
 
-    /// Replaces the first value of this tag.
-    pub(super) fn replace(&mut self, tag: u32, value: u32) {
-        if let Ok(at) = self.seek(tag, |_| true) {
+    /// Replaces the first value of this tag; `false` if there is none.
+    fn replace(&mut self, tag: u32, value: u32) -> bool {
+        let found = self.seek(tag, |_| true);
+        if let Ok(at) = found {
             self.array[at] = slot_of(tag, value);
         }
+        found.is_ok()
     }
 
     /// Removes the first value of this tag.
-    pub(super) fn remove(&mut self, tag: u32) {
+    fn remove(&mut self, tag: u32) {
         let Ok(mut at) = self.seek(tag, |_| true) else {
             return;
         };
@@ -160,37 +352,10 @@ impl Slots {
         self.array[at] = EMPTY;
         self.len -= 1;
     }
-}
 
-impl Slots {
-    pub(super) fn dump(&self, out: &mut Vec<u8>) {
-        (self.len as u64).encode(out);
-        self.used().for_each(|slot| slot.encode(out));
-    }
-}
-
-/// The slots in a dump.
-pub(super) struct LaidSlots<'a>(&'a [[u8; 8]]);
-
-impl<'a> LaidSlots<'a> {
-    pub(super) fn read(from: &mut In<'a>) -> Option<LaidSlots<'a>> {
-        let count = from.count(8)?;
-        from.items(count).map(LaidSlots)
-    }
-
-    /// Restores the table, if all values are valid.
-    pub(super) fn load(&self, is_right: impl Fn(u32) -> bool) -> Option<Slots> {
-        let mut slots = Slots::with_room_for(self.0.len() + self.0.len() / 16);
-        let (mut next, mut last) = (0, 0);
-        for bytes in self.0 {
-            let slot = u64::from_le_bytes(*bytes);
-            if tag_of(slot) < last || !is_right(value_of(slot)) {
-                return None;
-            }
-            last = tag_of(slot);
-            next = slots.lay(next, slot);
-        }
-        Some(slots)
+    fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
+        (self.places as u64, self.len as u64).encode(root);
+        Paged::dump_slice(&self.array, out, root);
     }
 }
 
@@ -213,7 +378,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_map(changes in prop::collection::vec((tag(), 0..5u8), 0..400)) {
-            let mut slots = Slots::default();
+            let mut slots = Slots::unique();
             let mut map = BTreeMap::new();
             for (value, (tag, change)) in (0u32..).zip(changes) {
                 if change == 0 {
@@ -224,11 +389,11 @@ mod tests {
                 } else {
                     slots.insert(tag, value);
                 }
-                prop_assert_eq!(slots.len, map.len());
+                prop_assert_eq!(slots.len(), map.len());
                 prop_assert_eq!(slots.find(tag, |_| true), map.get(&tag).copied());
             }
             let expected: Vec<_> = map.into_iter().collect();
-            prop_assert_eq!(slots.iter().collect::<Vec<_>>(), &expected[..]);
+            prop_assert_eq!(slots.sorted(), &expected[..]);
             let rebuilt = Slots::from_sorted(expected.len(), expected.iter().copied());
             for (tag, value) in expected {
                 prop_assert_eq!(slots.find(tag, |_| true), Some(value));

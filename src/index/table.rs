@@ -1,14 +1,17 @@
 //! The rows of one kind, one per key, found by key hash or through lists.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
+use super::blob::Source;
 use super::conversation_totals::status_state;
 use super::entry::{Entry, KeyHash, Loc, Sums};
 use super::groups::Groups;
-use super::list::List;
+use super::keyed::{Key, Keyed};
+use super::list::{List, SavedList};
+use super::paged::{Item, per_block};
 use super::rows::{Position, Row, RowId, Rows};
 use super::shape::{Shape, Which};
-use super::slots::Slots;
+use super::slots::{Slots, tag_of};
 use super::walk::Walk;
 use crate::line::Op;
 use crate::record::{Kind, NUMBER_MAX};
@@ -39,24 +42,30 @@ const LINE_BYTES: u32 = 1 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Table {
+    pub(super) source: Option<Arc<Source>>,
     pub(super) rows: Rows,
     pub(super) number_max: i64,
     /// Rows by [`tag_of`] their key hash.
     pub(super) by_key: Slots,
     /// All live rows.
-    pub(super) all: List,
+    pub(super) all: SavedList,
     /// In the order of [`Shape::posted`].
     pub(super) by_lookup: Vec<Groups>,
     /// The live rows in each state that is listed.
-    pub(super) by_state: Vec<(Op, List)>,
+    pub(super) by_state: Vec<(Op, SavedList)>,
     /// The assertions and retractions, in order, of rows that have more than one. Few do.
-    pub(super) history: HashMap<RowId, Vec<Loc>>,
+    pub(super) history: Keyed<RowId, Vec<Loc>>,
 }
 
-/// The part of a key hash that is used as tag. Keys with the same tag differ in the rest of the
-/// hash, which the row has.
-pub(super) fn tag_of(hash: u64) -> u32 {
-    (hash >> 32) as u32
+impl Key for RowId {
+    fn tag(self) -> u32 {
+        // Spreads the numbers over the whole range.
+        self.0.wrapping_mul(0x9e37_79b1)
+    }
+}
+
+impl Item for (RowId, Option<Vec<Loc>>) {
+    const PER_BLOCK: usize = per_block(256);
 }
 
 impl Table {
@@ -72,13 +81,14 @@ impl Table {
             ..
         } = rows.shape;
         Table {
+            source: None,
             rows,
             number_max: 0,
             by_key: Slots::default(),
-            all: List::default(),
+            all: SavedList::default(),
             by_lookup: posted.iter().map(|_| Groups::new(lookup_order)).collect(),
             by_state: Vec::new(),
-            history: HashMap::new(),
+            history: Keyed::default(),
         }
     }
 
@@ -139,12 +149,12 @@ impl Table {
 
     /// The assertions and retractions of a row, in order, if it has more than one.
     pub(crate) fn history(&self, id: RowId) -> Option<&[Loc]> {
-        self.history.get(&id).map(Vec::as_slice)
+        self.history.get(id).map(Vec::as_slice)
     }
 
     /// The rows that have a history.
     pub(crate) fn rows_with_history(&self) -> impl Iterator<Item = RowId> {
-        self.history.keys().copied()
+        self.history.iter().map(|(id, _)| id)
     }
 
     /// The position of a row in a list.
@@ -196,7 +206,8 @@ impl Table {
         let shape = &self.rows.shape;
         let order = shape.order;
         let position = |id| self.rows.position(order, id);
-        let all = || self.all.range(from, to, position);
+        let source = self.source.as_ref();
+        let all = || self.all.get(source).range(from, to, position);
         match select {
             Select::All => Walk::Range(all()),
             Select::Lookup(field, hash) => {
@@ -208,7 +219,7 @@ impl Table {
             }
             Select::State(state) if shape.lists(state) => {
                 let list = self.by_state.iter().find(|(of, _)| *of == state);
-                let range = list.map(|(_, list)| list.range(from, to, position));
+                let range = list.map(|(_, list)| list.get(source).range(from, to, position));
                 Walk::Range(range.unwrap_or_default())
             }
             Select::State(state) => {
@@ -251,7 +262,9 @@ impl Table {
             assertion,
             ..
         } = self.rows.shape;
-        let row = self.rows.get_mut(id);
+        let Some(row) = self.rows.get_mut(id) else {
+            return id;
+        };
         let effect = effect(entry);
         if effect == Effect::Step {
             if !row.done.is_some() || outcome == Which::Last {
@@ -263,11 +276,10 @@ impl Table {
         let is_first = !row.asserted.is_some() && !row.is_retracted;
         if has_history && !(is_first && effect == Effect::Assert) {
             let first = row.asserted;
-            let history = self
-                .history
-                .entry(id)
-                .or_insert_with(|| Vec::from_iter(first.is_some().then_some(first)));
-            history.push(entry.loc);
+            let new = || Vec::from_iter(first.is_some().then_some(first));
+            if let Some(history) = self.history.get_or_insert(id, new) {
+                history.push(entry.loc);
+            }
         }
         if assertion == Which::First && !is_first {
             return id;
@@ -299,7 +311,9 @@ impl Table {
         let state = state(row.said);
         if state != row.state {
             self.post(id, false, false);
-            self.rows.get_mut(id).state = state;
+            if let Some(row) = self.rows.get_mut(id) {
+                row.state = state;
+            }
             self.post(id, false, true);
         }
     }
@@ -307,15 +321,18 @@ impl Table {
     /// Fills the lists of live rows by state.
     pub(super) fn list_states(&mut self) {
         let Table {
+            source,
             rows,
             all,
             by_state,
             ..
         } = self;
+        let source = source.as_ref();
         let position = |id| rows.position(rows.shape.order, id);
-        for id in all.iter() {
+        for id in all.get(source).iter() {
             if let Some(row) = rows.get(id).filter(|row| rows.shape.lists(row.state)) {
-                state_list(by_state, row.state).insert(position(id), position);
+                let insert = |list: &mut List| list.insert(position(id), position);
+                state_list(by_state, row.state).change(source, insert);
             }
         }
     }
@@ -324,6 +341,7 @@ impl Table {
     /// state and, if it `moves`, all others.
     pub(super) fn post(&mut self, id: RowId, moves: bool, add: bool) {
         let Table {
+            source,
             rows,
             all,
             by_lookup,
@@ -335,12 +353,14 @@ impl Table {
         };
         let shape = &rows.shape;
         let position = |id| rows.position(shape.order, id);
-        let change = |list: &mut List| {
-            if add {
-                list.insert(position(id), position);
-            } else {
-                list.remove(position(id), position);
-            }
+        let change = |list: &mut SavedList| {
+            list.change(source.as_ref(), |list| {
+                if add {
+                    list.insert(position(id), position);
+                } else {
+                    list.remove(position(id), position);
+                }
+            });
         };
         if shape.lists(row.state) {
             change(state_list(by_state, row.state));
@@ -363,10 +383,10 @@ impl Table {
     }
 }
 
-fn state_list(lists: &mut Vec<(Op, List)>, state: Op) -> &mut List {
+fn state_list(lists: &mut Vec<(Op, SavedList)>, state: Op) -> &mut SavedList {
     let known = lists.iter().position(|(of, _)| *of == state);
     let place = known.unwrap_or_else(|| {
-        lists.push((state, List::default()));
+        lists.push((state, SavedList::default()));
         lists.len() - 1
     });
     &mut lists[place].1

@@ -73,7 +73,8 @@ struct Run {
 
 impl Run {
     fn new(state: &State, offset: u32, extent: Extent) -> Run {
-        let Segment { name, identity, .. } = state.segments[extent.segment as usize];
+        let segment = extent.segment;
+        let Segment { name, identity, .. } = *state.segment_of(Loc { segment, offset });
         Run {
             segment: extent.segment,
             name,

@@ -40,7 +40,7 @@ impl Inner {
         reentrancy::check(self)?;
         if let Some(commits) = self.head_reader.commits() {
             let state = self.state.read();
-            if !state.is_stale && commits == state.commits {
+            if state.is_usable() && commits == state.commits {
                 return Ok(Snapshot::new(self, state));
             }
         }
@@ -52,7 +52,7 @@ impl Inner {
     /// again.
     fn later_snapshot(&self) -> Result<Snapshot<'_>> {
         let state = self.state.read();
-        if state.is_stale {
+        if !state.is_usable() {
             drop(state);
             return self.catch_up();
         }
@@ -76,7 +76,7 @@ impl Inner {
         let known = commits()?;
         {
             let state = self.state.read();
-            if !state.is_stale && known == Some(state.commits) {
+            if state.is_usable() && known == Some(state.commits) {
                 return Ok(Snapshot::new(self, state));
             }
         }
@@ -84,7 +84,7 @@ impl Inner {
             let mut state = self.lock_state();
             // Another thread of this process may have written or caught up meanwhile.
             match (&head, commits()?) {
-                (Some(head), Some(commits)) if state.is_stale || commits != state.commits => {
+                (Some(head), Some(commits)) if !state.is_usable() || commits != state.commits => {
                     state.catch_up(storage, head, commits, false)?;
                 }
                 (Some(_), Some(_)) => {}
@@ -130,7 +130,13 @@ impl Inner {
             let view = view.with_ahead(known, misses > MISSES_MAX);
             let moved = view.state.moved;
             let mut answer = ask(&view);
+            let is_broken = view.is_broken();
             *ahead = view.into_ahead();
+            if is_broken {
+                ahead.clear();
+                ahead.forget_missing();
+                continue;
+            }
             if !ahead.is_missing() {
             } else if answer.is_ok() {
                 ahead.forget_missing();
@@ -163,7 +169,11 @@ impl Inner {
         loop {
             let view = self.snapshot()?;
             let (moved, seen) = (view.state.moved, look(reader, &view.state));
+            let is_broken = view.is_broken();
             drop(view);
+            if is_broken {
+                continue;
+            }
             match read(reader, seen) {
                 Err(_) if retries.are_left() => self.rescan_after_failure(&mut retries, moved)?,
                 answer => return answer,

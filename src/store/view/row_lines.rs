@@ -57,7 +57,8 @@ impl Inner {
         let table = view.table(kind);
         let found = table.find(key).and_then(|id| Some((id, table.row(id)?)));
         let Some((id, row)) = found.filter(|(_, row)| row.stands()) else {
-            return Ok(Ok(None));
+            let is_broken = view.is_broken();
+            return Ok(if is_broken { Err(Unclear) } else { Ok(None) });
         };
         let row = *row;
         let mut ahead = ReadAhead::new();
@@ -70,8 +71,9 @@ impl Inner {
                 0
             }
         });
+        let is_broken = view.is_broken();
         drop(view);
-        if self.read_missing(&mut ahead).is_err() {
+        if is_broken || self.read_missing(&mut ahead).is_err() {
             return Ok(Err(Unclear));
         }
         let lines = RowLines {

@@ -1,39 +1,53 @@
-//! The index sidecar, `cache/index`. With it, opening a store need not read the segments that it
-//! covers.
+//! The index sidecar: `cache/index`, and `cache/index.delta` with what changed since that was
+//! written. With it, opening a store reads neither the segments that it covers nor all of the index:
+//! each part of the index is read, and checked, when it is first used.
 //!
 //! It is used only for segments that are unchanged since it was written, and can be deleted at any
 //! time.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::io;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::state::{Segment, State};
-use crate::index::{Codec, In, Index, encoded_as, run_all};
+use crate::index::{
+    Blob, BlobFile, BlobSink, Codec, In, Index, Out, SavedFile, Source, encoded_as,
+};
 use crate::segment::seal::read_through;
 use crate::segment::{Found, SegmentName, Span, scan};
-use crate::storage::{Access, FileTimes, Storage, StorageFile, read_full, replace_file};
+use crate::storage::{
+    Access, FileTimes, Storage, StorageFile, append_all, read_full, remove_if_there,
+};
 use crate::store::manifest;
 
 const DIR: &str = "cache";
-const PATH: &str = "cache/index";
-/// The first bytes of the file: its layout and the version of decklog that wrote it. Another
+const BASE: &str = "cache/index";
+const DELTA: &str = "cache/index.delta";
+/// The first bytes of either file: its layout and the version of decklog that wrote it. Another
 /// version's index may have other contents.
 const MAGIC: &[u8] =
-    concat!("decklog index 4, decklog ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
+    concat!("decklog index 5, decklog ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
+/// A file begins with `MAGIC`, the store's id and a random id of the file.
+const HEADER_BYTES: usize = MAGIC.len() + 16 + 8;
+/// It ends with the position of the root, the id of the base (of itself, if it is one), and the
+/// hash of both and the header.
+const TRAILER_BYTES: usize = 12 + 8 + 8;
 /// A file changed less than this time ago may be changed again without a change of its times,
 /// since the clocks of file systems are coarse.
 const SETTLED_NS: i64 = 2_000_000_000;
 /// The last segment of a day and kind is taken to be still growing if it was written to less than
 /// this time ago. Its times do not distinguish appends from other changes.
 const GROWING_NS: i64 = 86_400_000_000_000;
-/// Maximum size of the sidecar. A longer file is not one.
-const BYTES_MAX: usize = 1 << 36;
-/// Number of bytes that one thread reads and hashes at a time.
-const CHUNK_BYTES: usize = 4 << 20;
+/// Of a segment that may grow, this many bytes before the covered end are compared.
+const COMPARED_BYTES: u64 = 1 << 20;
+/// A new base is written once an eighth of the log is not in the base.
+const BASE_PART: u64 = 8;
+/// Number of bytes that are written at a time.
+const BUFFER_BYTES: usize = 256 << 10;
 
 /// The sidecar's entry for a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +59,7 @@ struct Covered {
     last_seq: u64,
     /// Length and times, if they suffice to detect later changes.
     untouched: Option<(u64, FileTimes)>,
-    /// The hash of the covered bytes, if computed.
+    /// The hash of the last [`COMPARED_BYTES`] covered bytes, if computed.
     hash: Option<u64>,
 }
 
@@ -55,11 +69,21 @@ pub(in crate::store) fn now_ns() -> i64 {
     now.map_or(0, |now| i64::try_from(now.as_nanos()).unwrap_or(0))
 }
 
-/// Loads the sidecar into an empty state. Returns `false` if there is no valid one.
+/// What a sidecar holds.
+struct Sidecar {
+    max_seq: u64,
+    /// Number of bytes of the log that the base covers.
+    in_base: u64,
+    covered: Vec<Covered>,
+    index: Index,
+}
+
+/// Opens the sidecar for an empty state. Returns `false` if there is no valid one.
 pub(in crate::store) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut State) -> bool {
-    let Some((covered, max_seq, index)) = read(storage, store_id) else {
+    let Some(sidecar) = read(storage, store_id) else {
         return false;
     };
+    let covered = sidecar.covered;
     let times = covered
         .iter()
         .map(|segment| times_as_covered(storage, segment));
@@ -79,68 +103,113 @@ pub(in crate::store) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut 
             identity: segment.identity,
             last_seq: segment.last_seq,
             read_times,
+            verified: segment.end,
             ..Segment::unknown(segment.name)
         };
     }
     grown.retain(|(last_seq, _)| *last_seq > 0);
     state.note_grown(grown);
-    state.index = index;
-    state.max_seq = max_seq;
+    state.index = sidecar.index;
+    state.max_seq = sidecar.max_seq;
+    state.in_base = sidecar.in_base;
     state.covered = covered.iter().map(|segment| segment.end).sum();
     true
 }
 
-fn read(storage: &dyn Storage, store_id: Uuid) -> Option<(Vec<Covered>, u64, Index)> {
-    let file = storage.open(PATH, Access::Read).ok()?;
-    let len = usize::try_from(file.stat().ok()?.len).ok()?;
-    let mut start = [0; MAGIC.len()];
-    read_full(&*file, &mut start, 0).ok()?;
-    if start != MAGIC || len > BYTES_MAX {
-        return None;
-    }
-    let mut bytes = vec![0; len];
-    let (body, hash) = bytes.split_last_chunk_mut::<8>()?;
-    read_full(&*file, hash, body.len() as u64).ok()?;
-    if read_hashed(&*file, body)? != u64::from_le_bytes(*hash) {
-        return None;
-    }
-    let body = body.strip_prefix(MAGIC)?;
-    let bytes = body.strip_prefix(store_id.as_bytes())?;
-    let mut from = In { bytes, segments: 0 };
-    let (max_seq, covered) = <(u64, Vec<Covered>)>::decode(&mut from)?;
-    let index = Index::load(from.bytes, u32::try_from(covered.len()).ok()?)?;
-    Some((covered, max_seq, index))
-}
-
-/// Fills the buffer with the file's first bytes, on all cores, and returns their hash. `None` if
-/// the file is too short or cannot be read.
-fn read_hashed(file: &dyn StorageFile, room: &mut [u8]) -> Option<u64> {
-    let mut hashes = vec![0; room.len().div_ceil(CHUNK_BYTES)];
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = cores.min(hashes.len());
-    let chunks = room.chunks_mut(CHUNK_BYTES).zip(&mut hashes).enumerate();
-    let chunks = Mutex::new(chunks);
-    let read = || loop {
-        let next = chunks.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let Some((place, (chunk, hash))) = next else {
-            return true;
-        };
-        let offset = (place * CHUNK_BYTES) as u64;
-        if !read_full(file, chunk, offset).is_ok_and(|read| read == chunk.len()) {
-            return false;
-        }
-        *hash = xxh3_64(chunk);
+fn read(storage: &dyn Storage, store_id: Uuid) -> Option<Sidecar> {
+    let base = SidecarFile::open(storage, store_id, BASE)?;
+    let delta = SidecarFile::open(storage, store_id, DELTA);
+    let delta = delta.filter(|delta| delta.base_id == base.saved.id);
+    let (delta, root) = match delta {
+        Some(delta) => (Some(delta.saved), delta.root),
+        None => (None, base.root),
     };
-    let are_read = run_all(threads > 1, (0..threads).map(|_| &read));
-    are_read
-        .into_iter()
-        .all(|is_read| is_read)
-        .then(|| hash_of_hashes(&hashes))
+    let source = Source::new(base.saved, delta);
+    let bytes = source.bytes(root)?;
+    let mut from = In {
+        bytes: &bytes,
+        segments: 0,
+    };
+    let ((max_seq, in_base), covered) = <((u64, u64), Vec<Covered>)>::decode(&mut from)?;
+    source.set_segments(u32::try_from(covered.len()).ok()?);
+    let index = Index::open(&mut from, &source)?;
+    from.bytes.is_empty().then_some(Sidecar {
+        max_seq,
+        in_base,
+        covered,
+        index,
+    })
 }
 
-fn hash_of_hashes(hashes: &[u64]) -> u64 {
-    let bytes: Vec<u8> = hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
-    xxh3_64(&bytes)
+/// One of the two files.
+struct SidecarFile {
+    saved: SavedFile,
+    base_id: u64,
+    root: Blob,
+}
+
+impl SidecarFile {
+    fn open(storage: &dyn Storage, store_id: Uuid, path: &str) -> Option<SidecarFile> {
+        let file = storage.open(path, Access::Read).ok()?;
+        let len = file.stat().ok()?.len;
+        let mut bytes = [0; HEADER_BYTES + TRAILER_BYTES];
+        let (header, trailer) = bytes.split_at_mut(HEADER_BYTES);
+        let is_read = |buf: &mut [u8], offset| {
+            read_full(&*file, buf, offset).is_ok_and(|read| read == buf.len())
+        };
+        let end = len.checked_sub(TRAILER_BYTES as u64)?;
+        if !(is_read(header, 0) && is_read(trailer, end)) {
+            return None;
+        }
+        let id = header
+            .strip_prefix(MAGIC)?
+            .strip_prefix(store_id.as_bytes())?;
+        let id = u64::from_le_bytes(id.try_into().ok()?);
+        let (rest, hash) = bytes.split_last_chunk::<8>()?;
+        if xxh3_64(rest) != u64::from_le_bytes(*hash) {
+            return None;
+        }
+        let mut from = In {
+            bytes: &rest[HEADER_BYTES..],
+            segments: 0,
+        };
+        let (root, base_id) = Codec::decode(&mut from)?;
+        let file = Box::new(Opened(file));
+        Some(SidecarFile {
+            saved: SavedFile { file, id },
+            base_id,
+            root,
+        })
+    }
+}
+
+struct Opened(Arc<dyn StorageFile>);
+
+impl BlobFile for Opened {
+    fn read(&self, buf: &mut [u8], offset: u64) -> bool {
+        read_full(&*self.0, buf, offset).is_ok_and(|read| read == buf.len())
+    }
+}
+
+/// Appends to a file through a buffer.
+struct Buffered<'a> {
+    file: &'a dyn StorageFile,
+    buffer: Vec<u8>,
+}
+
+impl BlobSink for Buffered<'_> {
+    fn write(&mut self, bytes: &[u8]) -> bool {
+        self.buffer.extend_from_slice(bytes);
+        self.buffer.len() < BUFFER_BYTES || self.flush()
+    }
+}
+
+impl Buffered<'_> {
+    fn flush(&mut self) -> bool {
+        let written = append_all(self.file, &self.buffer).is_ok();
+        self.buffer.clear();
+        written
+    }
 }
 
 /// The times of a segment whose covered part is unchanged; `None` if it changed.
@@ -161,13 +230,19 @@ fn times_as_covered(storage: &dyn Storage, covered: &Covered) -> Option<Option<F
     {
         return Some(now);
     }
+    // Times alone do not show what changed. All of a segment is compared unless it grew, since
+    // what it grew by then comes after the bytes that are compared.
+    let has_grown = covered.untouched.is_none_or(|(len, _)| stat.len > len);
+    if !has_grown && covered.end > COMPARED_BYTES {
+        return None;
+    }
     let hash = covered.hash?;
     let file = storage.open(&path, Access::Read).ok()?;
     (hash_of(&*file, covered.end)? == hash).then_some(now)
 }
 
-/// Writes the sidecar if the existing one leaves enough bytes uncovered. Errors are ignored: then
-/// the earlier sidecar remains, or none.
+/// Writes the sidecar if the existing one leaves enough bytes uncovered: a delta, or a new base if
+/// too much is not in the base. Errors are ignored: then the earlier sidecar remains, or none.
 pub(in crate::store) fn save(
     storage: &dyn Storage,
     store_id: Uuid,
@@ -176,9 +251,10 @@ pub(in crate::store) fn save(
 ) {
     let bytes: u64 = state.segments.iter().map(|segment| segment.end).sum();
     let uncovered = bytes.saturating_sub(state.covered);
+    let not_in_base = bytes.saturating_sub(state.in_base);
     // Write no sidecar for a damaged store, since damage is found by reading the segments.
-    let is_whole = state.is_sound() && state.damage_counts.total() == 0;
-    if !is_whole || uncovered < uncovered_min.max(bytes / 8) {
+    let is_whole = state.is_sound() && state.damage_counts.total() == 0 && !state.index.is_broken();
+    if !is_whole || uncovered < uncovered_min.max(not_in_base / BASE_PART) {
         return;
     }
     // Another store may have been moved to this path.
@@ -186,35 +262,89 @@ pub(in crate::store) fn save(
     if !manifest.is_ok_and(|found| found.is_some_and(|found| found.store_id == store_id)) {
         return;
     }
+    let base = state.index.base_id();
+    let base = base.filter(|_| state.in_base > 0 && not_in_base < bytes / BASE_PART);
+    let base = base.filter(|id| {
+        let found = SidecarFile::open(storage, store_id, BASE);
+        found.is_some_and(|found| found.saved.id == *id)
+    });
     let _ = storage.create_dir(DIR);
-    if let Some(sidecar) = write(storage, store_id, state) {
-        let _ = replace_file(storage, PATH, &sidecar);
+    let path = if base.is_some() { DELTA } else { BASE };
+    let temporary = format!("{path}.tmp");
+    let written = write(storage, store_id, state, base, &temporary);
+    let replaced = written.and_then(|()| storage.rename(&temporary, path));
+    if replaced.is_err() {
+        // The temporary file would take up space, which may be what is missing.
+        let _ = storage.remove_file(&temporary);
+    } else if base.is_none() {
+        let _ = remove_if_there(storage, DELTA);
     }
 }
 
-fn write(storage: &dyn Storage, store_id: Uuid, state: &State) -> Option<Vec<u8>> {
-    let mut out = MAGIC.to_vec();
-    out.extend_from_slice(store_id.as_bytes());
+/// Writes the temporary file. It is not synced: what a power cut leaves of it has wrong hashes.
+fn write(
+    storage: &dyn Storage,
+    store_id: Uuid,
+    state: &State,
+    base: Option<u64>,
+    temporary: &str,
+) -> io::Result<()> {
+    let differs = || io::Error::other("the segments differ from the state");
     let mut covered = Vec::with_capacity(state.segments.len());
     for segment in &state.segments {
-        covered.push(cover(storage, state, segment)?);
+        covered.push(cover(storage, state, segment).ok_or_else(differs)?);
     }
-    (state.max_seq, covered).encode(&mut out);
-    state.index.dump(&mut out);
-    Some(with_hash(out))
+    remove_if_there(storage, temporary)?;
+    let file = storage.open(temporary, Access::Append)?;
+    let id = Uuid::new_v4().as_u64_pair().0;
+    let mut header = Vec::with_capacity(HEADER_BYTES + TRAILER_BYTES);
+    header.extend_from_slice(MAGIC);
+    header.extend_from_slice(store_id.as_bytes());
+    id.encode(&mut header);
+    let mut sink = Buffered {
+        file: &*file,
+        buffer: header.clone(),
+    };
+    let mut out = Out::new(&mut sink, id, HEADER_BYTES as u64, base.is_some());
+    let bytes = covered.iter().map(|segment| segment.end).sum();
+    let in_base = if base.is_some() { state.in_base } else { bytes };
+    let mut root = Vec::new();
+    ((state.max_seq, in_base), covered).encode(&mut root);
+    state.index.dump(&mut out, &mut root);
+    let root = out.put(&root);
+    let is_whole = out.is_whole() && !state.index.is_broken();
+    sink.buffer
+        .extend(trailer(header, root, base.unwrap_or(id)));
+    if sink.flush() && is_whole {
+        Ok(())
+    } else {
+        Err(io::Error::other("the index cannot be written"))
+    }
 }
 
-/// Adds the hash of all bytes, as [`read_hashed`] computes it.
-fn with_hash(mut bytes: Vec<u8>) -> Vec<u8> {
-    let hashes: Vec<u64> = bytes.chunks(CHUNK_BYTES).map(xxh3_64).collect();
-    hash_of_hashes(&hashes).encode(&mut bytes);
-    bytes
+fn trailer(header: Vec<u8>, root: Blob, base_id: u64) -> Vec<u8> {
+    let mut bytes = header;
+    (root, base_id).encode(&mut bytes);
+    xxh3_64(&bytes).encode(&mut bytes);
+    bytes.split_off(HEADER_BYTES)
 }
 
-/// A sidecar with valid framing and an arbitrary body.
+/// A sidecar with valid framing whose root and pieces are arbitrary.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn sealed(store_id: Uuid, body: &[u8]) -> Vec<u8> {
-    with_hash([MAGIC, store_id.as_bytes(), body].concat())
+    struct ToVec<'a>(&'a mut Vec<u8>);
+    impl BlobSink for ToVec<'_> {
+        fn write(&mut self, bytes: &[u8]) -> bool {
+            self.0.extend_from_slice(bytes);
+            true
+        }
+    }
+    let header = [MAGIC, store_id.as_bytes(), &[0; 8]].concat();
+    let mut file = header.clone();
+    let mut sink = ToVec(&mut file);
+    let root = Out::new(&mut sink, 0, HEADER_BYTES as u64, false).put(body);
+    file.extend(trailer(header, root, 0));
+    file
 }
 
 /// `None` if the segment differs from the state.
@@ -247,6 +377,7 @@ fn cover(storage: &dyn Storage, state: &State, segment: &Segment) -> Option<Cove
     let is_as_read = times.is_some_and(|times| {
         segment.read_times == Some(times) && was_settled(&times, state.read_ns)
     });
+    let is_as_read = is_as_read && segment.verified == segment.end;
     if !is_as_read && !is_intact(storage, segment) {
         return None;
     }
@@ -272,11 +403,17 @@ fn cover(storage: &dyn Storage, state: &State, segment: &Segment) -> Option<Cove
     })
 }
 
-/// Whether all covered lines are intact, and the last one has the known sequence number.
+/// Whether all covered lines that were not checked yet are intact, and the last one has the known
+/// sequence number.
 fn is_intact(storage: &dyn Storage, segment: &Segment) -> bool {
     let SegmentName { kind, .. } = segment.name;
     let Ok(file) = storage.open(&segment.name.path(), Access::Read) else {
         return false;
+    };
+    // Appends alone change the times, too. Of a large segment, only what was appended is read.
+    let from = match segment.verified {
+        verified if verified > COMPARED_BYTES && verified < segment.end => verified,
+        _ => 0,
     };
     let (mut is_intact, mut last_seq) = (true, 0);
     let mut look = |found: Found<'_>| {
@@ -284,6 +421,7 @@ fn is_intact(storage: &dyn Storage, segment: &Segment) -> bool {
         found.facts(kind, &mut |fact| last_seq = fact.envelope.seq);
     };
     let span = Span {
+        from,
         until: segment.end,
         ..Span::ALL
     };
@@ -293,10 +431,12 @@ fn is_intact(storage: &dyn Storage, segment: &Segment) -> bool {
     is_whole && is_intact && last_seq == segment.last_seq
 }
 
-/// The hash of a file's first bytes; `None` if the file is shorter.
-fn hash_of(file: &dyn StorageFile, len: u64) -> Option<u64> {
+/// The hash of the last [`COMPARED_BYTES`] before an offset of a file; `None` if the file is
+/// shorter.
+fn hash_of(file: &dyn StorageFile, end: u64) -> Option<u64> {
+    let len = end.min(COMPARED_BYTES);
     let (mut hasher, mut read) = (Xxh3::new(), 0);
-    read_through(file, 0, len, &mut |bytes| {
+    read_through(file, end - len, len, &mut |bytes| {
         hasher.update(bytes);
         read += bytes.len() as u64;
     })

@@ -124,6 +124,12 @@ impl<'a> Snapshot<'a> {
         self.ahead.into_inner()
     }
 
+    /// Whether a part of the saved index could not be read. Then answers may be wrong, and the next
+    /// snapshot is of an index that is built anew.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.state.index.is_broken()
+    }
+
     /// Whether a line was requested that must be read first. If the caller has other results, it
     /// can return these and continue with that line the next time.
     pub(crate) fn lacks_lines(&self) -> bool {
@@ -140,7 +146,7 @@ impl<'a> Snapshot<'a> {
     /// # Errors
     /// [`Damaged`](ErrorKind::Damaged), also if the line must be read ahead and was not.
     fn line(&self, loc: Loc) -> Result<Ref<'_, [u8]>> {
-        let identity = self.state.segments[loc.segment as usize].identity;
+        let identity = self.state.segment_of(loc).identity;
         let ahead = self.ahead.borrow();
         let mut place = ahead.find(loc, identity);
         drop(ahead);
@@ -212,12 +218,12 @@ impl<'a> Snapshot<'a> {
 
     /// Whether a line is in a sealed segment, and so is on disk.
     pub(crate) fn is_sealed(&self, loc: Loc) -> bool {
-        self.state.segments[loc.segment as usize].is_sealed
+        self.state.segment_of(loc).is_sealed
     }
 
     /// The segment of a line.
     pub(crate) fn segment(&self, loc: Loc) -> SegmentName {
-        self.state.segments[loc.segment as usize].name
+        self.state.segment_of(loc).name
     }
 
     /// The day of the directory that a line is in.
@@ -232,7 +238,7 @@ impl<'a> Snapshot<'a> {
 
     /// The position of a line: its file, relative to the store, and its offset.
     pub(crate) fn place(&self, loc: Loc) -> (String, u64) {
-        let name = self.state.segments[loc.segment as usize].name;
+        let name = self.segment(loc);
         (name.path(), u64::from(loc.offset))
     }
 
@@ -304,7 +310,7 @@ impl Inner {
 
     fn read_line<'w>(&self, state: &State, window: &'w mut Window, loc: Loc) -> Result<&'w [u8]> {
         let storage = &*self.storage;
-        let Segment { name, identity, .. } = state.segments[loc.segment as usize];
+        let Segment { name, identity, .. } = *state.segment_of(loc);
         window.turn_to(loc.segment, identity, || {
             self.files.get(storage, loc.segment, name, identity)
         })?;
@@ -338,7 +344,7 @@ impl Inner {
     ) -> Result<T> {
         let piece = piece_at(line).and_then(|len| line.get(..len));
         piece.and_then(|piece| decode(piece).ok()).ok_or_else(|| {
-            let name = state.segments[loc.segment as usize].name;
+            let name = state.segment_of(loc).name;
             let message = format!("the line does not read as a record: {}", reason.text);
             Error::new(ErrorKind::Damaged, message)
                 .with_path(&full_path(&*self.storage, &name.path()))

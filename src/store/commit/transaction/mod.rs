@@ -28,7 +28,7 @@ use crate::index::{Hasher, Index, Loc};
 use crate::line::{Decoded, Envelope, LINE_BYTES_MAX, encode, envelope_of_own};
 use crate::record::{Day, Kind, Record};
 use crate::segment::Window;
-use crate::storage::{append_all, io_error};
+use crate::storage::{append_all, full_path, io_error};
 use crate::store::maintain::removals::Anchor;
 use crate::store::process::Process;
 use crate::store::view::parallel_scan::line_end;
@@ -401,6 +401,13 @@ impl<'s> Txn<'s> {
     /// a sequence number.
     pub(crate) fn commit(mut self) -> Result<Ticket> {
         self.check_whole()?;
+        if self.state.index.is_broken() {
+            // What was decided may be wrong. The next transaction reads the segments.
+            let message = "the saved index is damaged and nothing was written: repeat the call";
+            let path = full_path(&*self.inner.storage, "cache/index");
+            let e = Error::new(ErrorKind::Damaged, message).with_path(&path);
+            return Err(self.give_up(e));
+        }
         self.flush()?;
         let is_kept = self.writer.keeps_lease(self.inner);
         let mut header = Header {

@@ -135,7 +135,7 @@ fn place_of(view: &Snapshot<'_>, key: &Key) -> Result<Option<(SegmentName, u64)>
         .zip(&mut room)
         .zip(&parts)
         .all(|((found, room), given)| found.text(room) == given.as_bytes());
-    let name = view.state.segments[row.asserted.segment as usize].name;
+    let name = view.segment(row.asserted);
     Ok(is_it.then_some((name, u64::from(row.asserted.offset))))
 }
 

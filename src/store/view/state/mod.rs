@@ -37,6 +37,9 @@ pub(in crate::store) struct Segment {
     /// The times of the file before it was read. `None` unless everything known of it was read at
     /// once.
     pub read_times: Option<FileTimes>,
+    /// The offset up to which its lines were checked when they were read, by this handle or by the
+    /// writer of the sidecar.
+    pub verified: u64,
     /// The last bytes of the line before `end`, if known.
     pub last: Option<LineEnd>,
     /// Whether the file is read-only. No more lines are appended to it then.
@@ -53,6 +56,7 @@ impl Segment {
             identity: 0,
             last_seq: 0,
             read_times: None,
+            verified: 0,
             last: None,
             is_sealed: false,
         }
@@ -64,6 +68,7 @@ impl Segment {
             self.last = read.last;
         }
         self.end = read.scanned.end;
+        self.verified = self.end;
         self.tail = read.scanned.tail;
     }
 
@@ -115,10 +120,15 @@ pub(in crate::store) struct State {
     pub read_ns: i64,
     /// Number of bytes that were not read, since the sidecar covers them.
     pub covered: u64,
+    /// Number of bytes of the log that the base of the sidecar covers which the index was opened
+    /// from.
+    pub in_base: u64,
     /// Number of times that the state was discarded, for example because segments were replaced.
     pub generation: u64,
     /// The [`Head::moved`] that this state includes, once known.
     pub moved: Option<u64>,
+    /// What stands for a segment that a saved index names and the store does not have.
+    nowhere: Segment,
     /// Files that are about to be removed. Their lines are in another file already.
     obsolete: Vec<RelocatedFile>,
     pub damage: Vec<Damage>,
@@ -147,8 +157,14 @@ impl State {
             is_stale: true,
             read_ns: now_ns(),
             covered: 0,
+            in_base: 0,
             generation: 0,
             moved: None,
+            nowhere: Segment::unknown(SegmentName {
+                day: Day::LAST,
+                kind: Kind::Events,
+                number: u32::MAX,
+            }),
             obsolete: Vec::new(),
             damage: Vec::new(),
             damage_counts: DamageCounts::default(),
@@ -159,7 +175,21 @@ impl State {
 
     /// Whether the state includes everything in the files. Otherwise nothing may be written.
     pub(in crate::store) fn is_sound(&self) -> bool {
-        !self.is_stale && self.unreadable.is_empty()
+        self.is_usable() && self.unreadable.is_empty()
+    }
+
+    /// Whether the state is as the files were when they were last looked at.
+    pub(super) fn is_usable(&self) -> bool {
+        !self.is_stale && !self.index.is_broken()
+    }
+
+    /// The segment of a line.
+    pub(in crate::store) fn segment_of(&self, loc: Loc) -> &Segment {
+        let known = self.segments.get(loc.segment as usize);
+        known.unwrap_or_else(|| {
+            self.index.note_broken();
+            &self.nowhere
+        })
     }
 
     /// The existing segments. A removed one, or one that could not be created, has no identity.
@@ -206,11 +236,11 @@ impl State {
         commits: u64,
         is_locked: bool,
     ) -> Result<()> {
-        if !self.is_stale {
+        if self.is_usable() {
             self.relocate(storage, head)
                 .map_err(|e| head::unread(storage, e))?;
         }
-        let news = if self.is_stale || commits < self.commits {
+        let news = if !self.is_usable() || commits < self.commits {
             None
         } else {
             head.changes_after(self.commits)
@@ -384,8 +414,11 @@ impl State {
 
     /// Whether the line at this location is known to be damaged.
     pub(in crate::store) fn knows_damage(&self, loc: Loc) -> bool {
-        let known = self.known_damage(loc.segment as usize);
-        known.has(loc.offset.into())
+        let is_known = (loc.segment as usize) < self.segments.len();
+        is_known && {
+            let known = self.known_damage(loc.segment as usize);
+            known.has(loc.offset.into())
+        }
     }
 
     /// The known damage of a segment.
@@ -429,6 +462,7 @@ impl State {
         self.is_stale = true;
         self.generation += 1;
         self.covered = 0;
+        self.in_base = 0;
         self.read_ns = now_ns();
         for segment in &mut self.segments {
             *segment = Segment::unknown(segment.name);

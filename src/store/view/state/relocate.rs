@@ -135,6 +135,7 @@ impl State {
         self.append_order.clear();
         self.note_grown(grown);
         self.covered = 0;
+        self.in_base = 0;
         true
     }
 

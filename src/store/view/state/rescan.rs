@@ -94,6 +94,9 @@ impl State {
             read.map_err(|e| head::unread(storage, e))
         };
         self.is_stale = true;
+        if self.index.is_broken() {
+            self.forget();
+        }
         if self.max_seq == 0 {
             self.begin_anew(storage, head)?;
         } else if let Some(head) = head {
