@@ -124,7 +124,10 @@ impl Index {
 
     /// Raises the greatest number of a kind to at least this one.
     pub(crate) fn raise(&mut self, kind: Kind, number: i64) {
-        self.tables[kind as usize].change(|table| table.raise(number));
+        // No table has a number below 0.
+        if number > 0 && number > self.table(kind).number_max() {
+            self.tables[kind as usize].change(|table| table.raise(number));
+        }
     }
 
     /// Raises the greatest `update_id` to at least this one.

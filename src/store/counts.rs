@@ -120,6 +120,7 @@ impl Store {
                 appended: appended.load(Ordering::Relaxed),
             });
         }
+        view.check()?;
         for segment in view.state.present() {
             let of = &mut kinds[segment.name.kind as usize];
             of.segments += 1;

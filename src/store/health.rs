@@ -192,6 +192,7 @@ impl Store {
         } else {
             Vec::new()
         };
+        view.check()?;
         let known = view.state.present();
         let known = known.map(|segment| (segment.name, segment.expected_len()));
         let known: HashMap<SegmentName, u64> = known.collect();

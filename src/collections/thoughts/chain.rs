@@ -97,6 +97,7 @@ pub(super) fn check(
     for lost in lost {
         note_lost(&view, &mut checks, task_id, lost);
     }
+    view.check()?;
     let damage: Arc<[Damage]> = view.damage_of(KIND).into();
     // Report damage even if no chain is left to report it with.
     if checks.is_empty() && !damage.is_empty() {

@@ -130,6 +130,19 @@ impl<'a> Snapshot<'a> {
         self.state.index.is_broken()
     }
 
+    /// Checks that the answers so far are right.
+    ///
+    /// # Errors
+    /// [`Damaged`](ErrorKind::Damaged) if the snapshot [`is_broken`](Self::is_broken).
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.is_broken() {
+            let message = "the saved index is damaged: repeat the call";
+            let path = full_path(&*self.inner.storage, "cache/index");
+            return Err(Error::new(ErrorKind::Damaged, message).with_path(&path));
+        }
+        Ok(())
+    }
+
     /// Whether a line was requested that must be read first. If the caller has other results, it
     /// can return these and continue with that line the next time.
     pub(crate) fn lacks_lines(&self) -> bool {

@@ -278,6 +278,6 @@ impl Batch {
             }
         }
         self.bytes.clear();
-        Ok(())
+        view.check()
     }
 }
