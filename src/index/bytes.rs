@@ -34,13 +34,6 @@ impl<'a> In<'a> {
         let count = usize::try_from(u64::decode(self)?).ok()?;
         (count <= self.bytes.len() / bytes_min.max(1)).then_some(count)
     }
-
-    /// Reads this many items of `N` bytes each.
-    pub(super) fn items<const N: usize>(&mut self, count: usize) -> Option<&'a [[u8; N]]> {
-        let (items, rest) = self.bytes.split_at_checked(count.checked_mul(N)?)?;
-        self.bytes = rest;
-        Some(items.as_chunks().0)
-    }
 }
 
 /// Implements [`Codec`] for numbers.

@@ -12,7 +12,7 @@ pub(crate) mod seal;
 
 pub(crate) use audit::Audit;
 pub use damage::{Damage, DamageClass, DamageCounts};
-pub(crate) use name::{SegmentName, list};
+pub(crate) use name::{SegmentName, list, list_changed};
 pub(crate) use read::{Window, next_read};
 pub(crate) use scan::{
     Fact, Found, Misplaced, Report, Scanned, Span, Stretch, Tail, each_fact, first_line, scan,

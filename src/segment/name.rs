@@ -5,7 +5,7 @@ use std::io;
 
 use crate::error::{Result, is_of_what_is_read};
 use crate::record::{Day, Kind};
-use crate::storage::{Storage, io_error, is_gone};
+use crate::storage::{FileTimes, Storage, io_error, is_gone};
 
 /// A segment's day, kind and number: `2025-12-27/tool_calls.0001.jsonl`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,10 +70,21 @@ pub(crate) struct Listing {
     pub foreign: Vec<String>,
     /// Day directories that cannot be listed, with the error.
     pub unreadable: Vec<(String, io::Error)>,
+    /// Day directories that hold nothing but segments and seals, with their times before they were
+    /// listed.
+    pub plain: Vec<(Day, FileTimes)>,
 }
 
 /// Lists all segments, in the order of day, kind and number.
 pub(crate) fn list(storage: &dyn Storage) -> Result<Listing> {
+    list_changed(storage, |_, _| None)
+}
+
+/// As [`list`], but does not list a directory whose segments `known` gives for its day and times.
+pub(crate) fn list_changed(
+    storage: &dyn Storage,
+    known: impl Fn(Day, FileTimes) -> Option<Vec<SegmentName>>,
+) -> Result<Listing> {
     let mut listing = Listing::default();
     let root = storage
         .read_dir("")
@@ -86,6 +97,15 @@ pub(crate) fn list(storage: &dyn Storage) -> Result<Listing> {
             listing.foreign.push(entry.name.clone());
             continue;
         }
+        let times = storage.times(&entry.name).ok().flatten();
+        if let Some(times) = times
+            && let Some(segments) = known(day, times)
+        {
+            listing.segments.extend(segments);
+            listing.plain.push((day, times));
+            continue;
+        }
+        let others = listing.taken.len() + listing.foreign.len();
         let names = match storage.read_dir(&entry.name) {
             Ok(names) => names,
             // The directory was moved after it was listed.
@@ -105,6 +125,9 @@ pub(crate) fn list(storage: &dyn Storage) -> Result<Listing> {
                     .foreign
                     .push(format!("{}/{}", entry.name, file.name)),
             }
+        }
+        if listing.taken.len() + listing.foreign.len() == others {
+            listing.plain.extend(times.map(|times| (day, times)));
         }
     }
     listing.segments.sort_unstable();

@@ -114,6 +114,11 @@ pub trait Storage: Debug + Send + Sync {
         Ok(None)
     }
 
+    /// Both [`stat`](Storage::stat) and [`times`](Storage::times).
+    fn stat_and_times(&self, path: &str) -> io::Result<(FileStat, Option<FileTimes>)> {
+        Ok((self.stat(path)?, self.times(path)?))
+    }
+
     /// The file system that the store's directory is on, or will be on. `None` if the system does
     /// not support this.
     fn volume(&self) -> io::Result<Option<Volume>> {

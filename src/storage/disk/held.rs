@@ -95,15 +95,12 @@ impl Place {
     }
 
     pub(super) fn times(&self, path: &str) -> io::Result<Option<FileTimes>> {
-        let stat = self.statx(path, StatxFlags::MTIME | StatxFlags::CTIME)?;
-        let ns = |seconds: i64, ns| seconds.checked_mul(1_000_000_000)?.checked_add(ns);
-        let times = || {
-            Some(FileTimes {
-                modified_ns: ns(stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec.into())?,
-                changed_ns: ns(stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec.into())?,
-            })
-        };
-        Ok(times())
+        Ok(times_of(&self.statx(path, FILE_TIMES)?))
+    }
+
+    pub(super) fn stat_and_times(&self, path: &str) -> io::Result<(FileStat, Option<FileTimes>)> {
+        let stat = self.statx(path, FILE_STAT | FILE_TIMES)?;
+        Ok((file_stat(&stat), times_of(&stat)))
     }
 
     fn statx(&self, path: &str, wanted: StatxFlags) -> io::Result<Statx> {
@@ -186,6 +183,16 @@ impl Place {
     pub(super) fn remove_file(&self, path: &str) -> io::Result<()> {
         Ok(unlinkat(&self.dir, path, AtFlags::empty())?)
     }
+}
+
+const FILE_TIMES: StatxFlags = StatxFlags::MTIME.union(StatxFlags::CTIME);
+
+fn times_of(stat: &Statx) -> Option<FileTimes> {
+    let ns = |seconds: i64, ns| seconds.checked_mul(1_000_000_000)?.checked_add(ns);
+    Some(FileTimes {
+        modified_ns: ns(stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec.into())?,
+        changed_ns: ns(stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec.into())?,
+    })
 }
 
 fn kind_of(dir: &File, name: &std::ffi::CStr, flags: AtFlags) -> Result<FileType, Errno> {

@@ -100,6 +100,11 @@ impl Storage for Disk {
         self.place()?.times(path)
     }
 
+    #[cfg(target_os = "linux")]
+    fn stat_and_times(&self, path: &str) -> io::Result<(FileStat, Option<FileTimes>)> {
+        self.place()?.stat_and_times(path)
+    }
+
     fn volume(&self) -> io::Result<Option<Volume>> {
         volume_of(&self.root)
     }

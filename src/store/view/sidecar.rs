@@ -17,10 +17,11 @@ use super::state::{Segment, State};
 use crate::index::{
     Blob, BlobFile, BlobSink, Codec, In, Index, Out, SavedFile, Source, encoded_as,
 };
+use crate::record::Day;
 use crate::segment::seal::read_through;
 use crate::segment::{Found, SegmentName, Span, scan};
 use crate::storage::{
-    Access, FileTimes, Storage, StorageFile, append_all, read_full, remove_if_there,
+    Access, FileStat, FileTimes, Storage, StorageFile, append_all, read_full, remove_if_there,
 };
 use crate::store::manifest;
 
@@ -51,7 +52,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 
 /// The sidecar's entry for a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Covered {
+pub(in crate::store) struct Covered {
     name: SegmentName,
     identity: u64,
     /// Number of bytes that the index covers.
@@ -69,9 +70,19 @@ pub(in crate::store) fn now_ns() -> i64 {
     now.map_or(0, |now| i64::try_from(now.as_nanos()).unwrap_or(0))
 }
 
+/// Whether a file that changed again after this time would have other times.
+pub(super) fn is_settled(times: &FileTimes, at_ns: i64) -> bool {
+    let changed_ns = times.modified_ns.max(times.changed_ns);
+    changed_ns.saturating_add(SETTLED_NS) < at_ns
+}
+
 /// What a sidecar holds.
 struct Sidecar {
     max_seq: u64,
+    /// As [`State::commits`] and [`State::head_identity`].
+    head: (u64, u64),
+    /// As [`State::plain_days`].
+    days: Vec<(Day, FileTimes)>,
     /// Number of bytes of the log that the base covers.
     in_base: u64,
     covered: Vec<Covered>,
@@ -84,26 +95,20 @@ pub(in crate::store) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut 
         return false;
     };
     let covered = sidecar.covered;
-    let times = covered
-        .iter()
-        .map(|segment| times_as_covered(storage, segment));
-    let Some(times) = times.collect::<Option<Vec<_>>>() else {
-        return false;
-    };
     let mut names = HashSet::new();
     if !covered.iter().all(|segment| names.insert(segment.name)) {
         return false;
     }
     let mut grown = Vec::new();
-    for (segment, read_times) in covered.iter().zip(times) {
+    for segment in &covered {
         let place = state.place(segment.name);
         grown.push((segment.last_seq, place));
         state.segments[place as usize] = Segment {
             end: segment.end,
             identity: segment.identity,
             last_seq: segment.last_seq,
-            read_times,
             verified: segment.end,
+            covered: (segment.identity != 0).then_some(*segment),
             ..Segment::unknown(segment.name)
         };
     }
@@ -111,6 +116,8 @@ pub(in crate::store) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut 
     state.note_grown(grown);
     state.index = sidecar.index;
     state.max_seq = sidecar.max_seq;
+    (state.commits, state.head_identity) = sidecar.head;
+    state.plain_days = sidecar.days.into_iter().collect();
     state.in_base = sidecar.in_base;
     state.covered = covered.iter().map(|segment| segment.end).sum();
     true
@@ -130,11 +137,16 @@ fn read(storage: &dyn Storage, store_id: Uuid) -> Option<Sidecar> {
         bytes: &bytes,
         segments: 0,
     };
-    let ((max_seq, in_base), covered) = <((u64, u64), Vec<Covered>)>::decode(&mut from)?;
+    let (max_seq, in_base) = Codec::decode(&mut from)?;
+    let head = Codec::decode(&mut from)?;
+    let days: Vec<Listed> = Codec::decode(&mut from)?;
+    let covered: Vec<Covered> = Codec::decode(&mut from)?;
     source.set_segments(u32::try_from(covered.len()).ok()?);
     let index = Index::open(&mut from, &source)?;
     from.bytes.is_empty().then_some(Sidecar {
         max_seq,
+        head,
+        days: days.into_iter().map(|listed| listed.0).collect(),
         in_base,
         covered,
         index,
@@ -212,33 +224,34 @@ impl Buffered<'_> {
     }
 }
 
-/// The times of a segment whose covered part is unchanged; `None` if it changed.
-#[allow(clippy::option_option)]
-fn times_as_covered(storage: &dyn Storage, covered: &Covered) -> Option<Option<FileTimes>> {
-    if covered.identity == 0 {
-        return Some(None);
+impl Covered {
+    /// Whether the covered part of the file, which was just looked at, is unchanged.
+    pub(in crate::store) fn is_as_covered(
+        &self,
+        storage: &dyn Storage,
+        stat: &FileStat,
+        times: Option<FileTimes>,
+    ) -> bool {
+        if stat.identity != self.identity || stat.len < self.end {
+            return false;
+        }
+        if let Some((len, known)) = self.untouched
+            && stat.len == len
+            && times == Some(known)
+        {
+            return true;
+        }
+        // Of a large file, the end is compared. That is enough if it grew since, but not if it was
+        // changed in place.
+        let has_grown = self.untouched.is_none_or(|(len, _)| stat.len > len);
+        if !has_grown && self.end > COMPARED_BYTES {
+            return false;
+        }
+        let Ok(file) = storage.open(&self.name.path(), Access::Read) else {
+            return false;
+        };
+        self.hash.is_some() && hash_of(&*file, self.end) == self.hash
     }
-    let path = covered.name.path();
-    let stat = storage.stat(&path).ok()?;
-    if stat.identity != covered.identity || stat.len < covered.end {
-        return None;
-    }
-    let now = storage.times(&path).ok()?;
-    if let Some((len, times)) = covered.untouched
-        && stat.len == len
-        && now == Some(times)
-    {
-        return Some(now);
-    }
-    // Times alone do not show what changed. All of a segment is compared unless it grew, since
-    // what it grew by then comes after the bytes that are compared.
-    let has_grown = covered.untouched.is_none_or(|(len, _)| stat.len > len);
-    if !has_grown && covered.end > COMPARED_BYTES {
-        return None;
-    }
-    let hash = covered.hash?;
-    let file = storage.open(&path, Access::Read).ok()?;
-    (hash_of(&*file, covered.end)? == hash).then_some(now)
 }
 
 /// Writes the sidecar if the existing one leaves enough bytes uncovered: a delta, or a new base if
@@ -309,7 +322,12 @@ fn write(
     let bytes = covered.iter().map(|segment| segment.end).sum();
     let in_base = if base.is_some() { state.in_base } else { bytes };
     let mut root = Vec::new();
-    ((state.max_seq, in_base), covered).encode(&mut root);
+    (state.max_seq, in_base).encode(&mut root);
+    (state.commits, state.head_identity).encode(&mut root);
+    let days = state.plain_days.iter();
+    let days: Vec<Listed> = days.map(|(day, times)| Listed((*day, *times))).collect();
+    days.encode(&mut root);
+    covered.encode(&mut root);
     state.index.dump(&mut out, &mut root);
     let root = out.put(&root);
     let is_whole = out.is_whole() && !state.index.is_broken();
@@ -367,22 +385,18 @@ fn cover(storage: &dyn Storage, state: &State, segment: &Segment) -> Option<Cove
     if stat.identity != segment.identity || stat.len < segment.end {
         return None;
     }
-    let was_settled = |times: &FileTimes, at_ns: i64| {
-        let changed_ns = times.modified_ns.max(times.changed_ns);
-        changed_ns.saturating_add(SETTLED_NS) < at_ns
-    };
     // The file changed after it was read, perhaps only by appends. Read it again, since the next
     // open would not report damage in the part that the sidecar covers. The clock alone is not
     // enough: it may have been set back.
     let is_as_read = times.is_some_and(|times| {
-        segment.read_times == Some(times) && was_settled(&times, state.read_ns)
+        segment.read_times == Some(times) && is_settled(&times, state.read_ns)
     });
     let is_as_read = is_as_read && segment.verified == segment.end;
     if !is_as_read && !is_intact(storage, segment) {
         return None;
     }
     let is_expected = stat.len == segment.expected_len();
-    let untouched = times.filter(|times| is_expected && was_settled(times, now_ns));
+    let untouched = times.filter(|times| is_expected && is_settled(times, now_ns));
     let age_ns = times.map_or(0, |times| now_ns.saturating_sub(times.modified_ns));
     let SegmentName { day, kind, .. } = segment.name;
     let active = state.active(day, kind);
@@ -443,6 +457,22 @@ fn hash_of(file: &dyn StorageFile, end: u64) -> Option<u64> {
     .ok()?;
     (read == len).then(|| hasher.digest())
 }
+
+/// A day directory and its times.
+struct Listed((Day, FileTimes));
+
+encoded_as!(
+    [i64; 3],
+    Listed,
+    |Listed((day, times))| [day.bounds_ms().0, times.modified_ns, times.changed_ns],
+    |[start_ms, modified_ns, changed_ns]| {
+        let times = FileTimes {
+            modified_ns,
+            changed_ns,
+        };
+        Some(Listed((Day::of(start_ms).ok()?, times)))
+    }
+);
 
 encoded_as!(
     [u64; 9],

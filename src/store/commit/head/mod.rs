@@ -127,6 +127,11 @@ impl Head {
         Head { named, shared }
     }
 
+    /// The identity of the file.
+    pub(in crate::store) fn identity(&self) -> u64 {
+        self.named.identity
+    }
+
     /// Whether the file is mapped as shared memory, so that reading it is cheap.
     pub(in crate::store) fn is_shared(&self) -> bool {
         self.shared.is_some()

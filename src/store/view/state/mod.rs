@@ -11,7 +11,7 @@ use super::altered_seqs::clamp_altered_seqs;
 use super::append_order::AppendOrder;
 use super::parallel_scan::{LineEnd, Run, ScanJob, ScanResult, scan_parallel};
 use super::relocations::RelocatedFile;
-use super::sidecar::now_ns;
+use super::sidecar::{Covered, now_ns};
 use crate::error::Result;
 use crate::index::{Entry, Hasher, Index, Loc};
 use crate::record::{Day, Kind};
@@ -40,6 +40,8 @@ pub(in crate::store) struct Segment {
     /// The offset up to which its lines were checked when they were read, by this handle or by the
     /// writer of the sidecar.
     pub verified: u64,
+    /// What the sidecar says of the file, until that is compared with the file.
+    pub covered: Option<Covered>,
     /// The last bytes of the line before `end`, if known.
     pub last: Option<LineEnd>,
     /// Whether the file is read-only. No more lines are appended to it then.
@@ -57,6 +59,7 @@ impl Segment {
             last_seq: 0,
             read_times: None,
             verified: 0,
+            covered: None,
             last: None,
             is_sealed: false,
         }
@@ -100,6 +103,11 @@ pub(in crate::store) struct State {
     pub by_name: BTreeMap<SegmentName, u32>,
     /// All segments with lines, in the order in which they were last appended to.
     pub append_order: AppendOrder,
+    /// The times of day directories before they were listed. A directory with the same times need
+    /// not be listed again.
+    pub plain_days: BTreeMap<Day, FileTimes>,
+    /// The identity of the `HEAD` whose commits `commits` counts; 0 if unknown.
+    pub head_identity: u64,
     /// Names of segments under which there is something other than a file. No lines are appended
     /// there.
     pub taken: Vec<SegmentName>,
@@ -147,6 +155,8 @@ impl State {
             segments: Vec::new(),
             by_name: BTreeMap::new(),
             append_order: AppendOrder::default(),
+            plain_days: BTreeMap::new(),
+            head_identity: 0,
             taken: Vec::new(),
             foreign: Vec::new(),
             index: Index::new(),
@@ -468,6 +478,8 @@ impl State {
             *segment = Segment::unknown(segment.name);
         }
         self.append_order.clear();
+        self.plain_days.clear();
+        self.head_identity = 0;
         self.index = Index::new();
         self.max_seq = 0;
         self.damage.clear();

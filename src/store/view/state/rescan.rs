@@ -1,15 +1,16 @@
 //! Rescans all segments for changes by any program, and for new files.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use super::{Segment, State};
 use crate::error::{Error, ErrorKind, Result, is_of_what_is_read};
 use crate::record::{Day, Kind};
-use crate::segment::{Damage, SegmentName, list};
-use crate::storage::{Access, Storage, io_error, is_gone, read_full};
+use crate::segment::{Damage, SegmentName, list_changed};
+use crate::storage::{Access, FileTimes, Storage, io_error, is_gone, read_full};
 use crate::store::commit::head::{self, Head, Header, SEQ_UNKNOWN};
 use crate::store::view::parallel_scan::{ScanJob, ScanResult, scan_parallel};
+use crate::store::view::sidecar::{is_settled, now_ns};
 
 /// Maximum number of scans when other processes write meanwhile.
 const LOOKS_MAX: u32 = 3;
@@ -17,6 +18,10 @@ const LOOKS_MAX: u32 = 3;
 const LOOKS_REWRITTEN_MAX: u32 = 30;
 /// Maximum number of scans when `HEAD` does not say which lines are acknowledged.
 const LOOKS_UNKNOWN_MAX: u32 = 30;
+
+/// In a store with more segments, those that come before are not looked at one by one if the
+/// sidecar covers them, their directories have not changed, and `HEAD` tells what was appended.
+const LOOKED_AT_MAX: usize = 2_000;
 
 /// The result of one scan.
 enum Looked {
@@ -136,6 +141,7 @@ impl State {
         self.max_seq = self.max_seq.max(self.removals.marks.seq);
         self.removals.marks.raise(&mut self.index);
         self.commits = before.map_or(self.commits, |header| header.commits);
+        self.head_identity = head.map_or(0, Head::identity);
         self.is_stale = false;
         Ok(())
     }
@@ -186,7 +192,11 @@ impl State {
             vanished: BTreeSet::new(),
             unreadable: Vec::new(),
         };
-        let listing = list(storage)?;
+        let now = now_ns();
+        let listing = list_changed(storage, |day, times| self.listed(day, times))?;
+        // A directory that changed a moment ago may change again without a change of its times.
+        let plain = listing.plain.into_iter();
+        self.plain_days = plain.filter(|(_, times)| is_settled(times, now)).collect();
         self.obsolete
             .retain(|file| listing.segments.binary_search(&file.name).is_ok());
         self.taken = listing.taken;
@@ -194,7 +204,16 @@ impl State {
         for (dir, e) in listing.unreadable {
             look.leave_out(dir, e)?;
         }
-        for name in listing.segments {
+        let mut counts: BTreeMap<Day, usize> = BTreeMap::new();
+        for name in &listing.segments {
+            *counts.entry(name.day).or_default() += 1;
+        }
+        let old = listing.segments.len().saturating_sub(LOOKED_AT_MAX);
+        let is_known = self.is_followed(head);
+        for (nth, name) in listing.segments.into_iter().enumerate() {
+            if nth < old && is_known && self.is_covered(name, &mut look) {
+                continue;
+            }
             if !self.look_at(name, &mut look, gathered)? {
                 return Ok(Looked::Gone);
             }
@@ -202,6 +221,10 @@ impl State {
         if !self.unread_missing(&look.present, gathered) {
             return Ok(Looked::Gone);
         }
+        // What was left out must be listed again.
+        let days = std::mem::take(&mut self.plain_days).into_iter();
+        let is_known = |day: &Day| self.of_day(*day).count() == counts.get(day).map_or(0, |n| *n);
+        self.plain_days = days.filter(|(day, _)| is_known(day)).collect();
         let found = scan_parallel(storage, self.hasher, &look.jobs)?;
         for (job, mut read) in std::mem::take(&mut look.jobs).iter().zip(found) {
             match read.failed.take() {
@@ -220,6 +243,48 @@ impl State {
         Ok(self.looked(storage, &look.vanished))
     }
 
+    /// The segments of a day, if its directory has the same times as when it was listed.
+    fn listed(&self, day: Day, times: FileTimes) -> Option<Vec<SegmentName>> {
+        if self.plain_days.get(&day) != Some(&times) {
+            return None;
+        }
+        let known = self.of_day(day);
+        Some(
+            known
+                .map(|place| self.segments[place as usize].name)
+                .collect(),
+        )
+    }
+
+    /// The existing segments of a day.
+    fn of_day(&self, day: Day) -> impl Iterator<Item = u32> {
+        let kinds = Kind::ALL.into_iter();
+        kinds.flat_map(move |kind| self.of(day, kind))
+    }
+
+    /// Whether `HEAD` tells of all lines that were appended after the sidecar was written.
+    fn is_followed(&self, head: Option<&Head>) -> bool {
+        head.is_some_and(|head| {
+            let is_same = head.identity() == self.head_identity;
+            is_same && matches!(head.changes_after(self.commits), Ok(Some(_)))
+        })
+    }
+
+    /// Whether the sidecar covers a segment of a day whose directory has not changed, and nothing
+    /// was appended to it since. Such a segment need not be looked at.
+    fn is_covered(&self, name: SegmentName, look: &mut Look<'_>) -> bool {
+        let Some(place) = self.by_name.get(&name).map(|place| *place as usize) else {
+            return false;
+        };
+        let is_covered = self.segments[place].covered.is_some()
+            && self.plain_days.contains_key(&name.day)
+            && !look.appended_to.contains(&name);
+        if is_covered && let Some(present) = look.present.get_mut(place) {
+            *present = true;
+        }
+        is_covered
+    }
+
     /// Checks one segment and adds a job for the part to read. Returns `false` if a known part of
     /// it no longer exists.
     fn look_at(
@@ -229,14 +294,27 @@ impl State {
         gathered: &mut Vec<ScanResult>,
     ) -> Result<bool> {
         let (storage, path) = (look.files.storage, name.path());
-        let stat = match storage.stat(&path) {
+        let place = self.by_name.get(&name).map(|place| *place as usize);
+        let covered = place.and_then(|place| self.segments[place].covered.take());
+        let found = if covered.is_some() {
+            storage.stat_and_times(&path)
+        } else {
+            storage.stat(&path).map(|stat| (stat, None))
+        };
+        let (stat, times) = match found {
             Err(e) if is_gone(&e) => {
                 look.vanished.insert((name.day, name.kind));
                 return Ok(true);
             }
             Err(e) if is_of_what_is_read(&e) => return look.leave_out(path, e).map(|()| true),
-            stat => stat.map_err(|e| io_error(storage, "look at the segment", &path, e))?,
+            found => found.map_err(|e| io_error(storage, "look at the segment", &path, e))?,
         };
+        if let (Some(covered), Some(place)) = (covered, place) {
+            if !covered.is_as_covered(storage, &stat, times) {
+                return Ok(false);
+            }
+            self.segments[place].read_times = times;
+        }
         if self.is_obsolete(name, stat.identity) {
             return Ok(true);
         }
