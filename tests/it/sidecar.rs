@@ -7,8 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use decklog::query::{CallQuery, EventQuery, TurnQuery};
+use decklog::record::ThoughtType;
+use decklog::retention::RetainOptions;
 use decklog::storage::{Disk, Memory, Storage};
-use decklog::{CallStatus, Durability, Event, HistoryEntry, Options, Record, Role, Store};
+use decklog::thoughts::NewThought;
+use decklog::{
+    CallStatus, Durability, Event, HistoryEntry, Options, Record, Role, Settings, Store,
+};
 
 use super::support::*;
 
@@ -337,4 +342,46 @@ fn who_rewrote_segments_leaves_one() {
     let spy = Spy::new(memory.clone());
     assert_eq!(answers(&on(spy).open("").unwrap()), expected);
     assert_eq!(read_anew(&memory), expected);
+}
+
+/// Bug: a handle that opened with a sidecar did not know what had been removed, and started the
+/// chain of a removed thought anew.
+#[test]
+fn a_chain_goes_on_after_its_thoughts_were_removed() {
+    let memory = Memory::new();
+    let mut settings = Settings::default();
+    settings.set("retention.thought_records", "60").unwrap();
+    let open = || {
+        on(memory.clone())
+            .settings(settings.clone())
+            .open("")
+            .unwrap()
+    };
+    let store = open();
+    fill(&store, 1, 40);
+    let think = |store: &Store| {
+        let thought = NewThought {
+            thought_type: ThoughtType::Plan,
+            task_id: "task".into(),
+            agent_id: "agent".into(),
+            content: "It fails.".into(),
+        };
+        store.thoughts().create(thought).unwrap()
+    };
+    let first = think(&store);
+    let now = first.timestamp.at() + 100 * DAY_MS;
+    store.seal_at(now).unwrap();
+    let options = RetainOptions {
+        now,
+        ..RetainOptions::default()
+    };
+    store.retain(options).unwrap();
+    assert!(store.thoughts().list(None, None).unwrap().is_empty());
+    fill(&store, 100, 40);
+    drop(store);
+    assert!(memory.bytes(SIDECAR).is_some());
+    let store = open();
+    assert_eq!(think(&store).prev_hash, first.hash);
+    let checks = store.thoughts().verify_chains().unwrap();
+    assert!(checks.iter().all(decklog::thoughts::ChainCheck::is_intact));
 }

@@ -102,7 +102,8 @@ impl State {
         if self.index.is_broken() {
             self.forget();
         }
-        if self.max_seq == 0 {
+        // A state from a sidecar does not know yet what was removed.
+        if self.max_seq == 0 || self.moved.is_none() {
             self.begin_anew(storage, head)?;
         } else if let Some(head) = head {
             self.relocate(storage, head)
