@@ -70,7 +70,7 @@ impl Options {
             flush_interval: Duration::from_secs(1),
             segment_bytes_max: 64 << 20,
             line_bytes_max: LINE_BYTES_MAX,
-            sidecar_bytes_min: 8 << 20,
+            sidecar_bytes_min: 1 << 20,
             allow_network_fs: false,
             upkeep: true,
             upkeep_task,

@@ -18,6 +18,7 @@ use decklog::{
 use super::support::*;
 
 const SIDECAR: &str = "cache/index";
+const DELTA: &str = "cache/index.delta";
 const CALLS: &str = "2025-12-27/tool_calls.0001.jsonl";
 const TURNS: &str = "2025-12-27/conversation_turns.0001.jsonl";
 
@@ -89,6 +90,7 @@ fn answers(store: &Store) -> String {
 fn read_anew(memory: &Memory) -> String {
     let sidecar = memory.bytes(SIDECAR).unwrap();
     memory.remove_file(SIDECAR).unwrap();
+    // Its delta is of no use without it.
     let storage = Arc::new(memory.clone());
     let reader = Store::options()
         .read_only(true)
@@ -384,4 +386,91 @@ fn a_chain_goes_on_after_its_thoughts_were_removed() {
     assert_eq!(think(&store).prev_hash, first.hash);
     let checks = store.thoughts().verify_chains().unwrap();
     assert!(checks.iter().all(decklog::thoughts::ChainCheck::is_intact));
+}
+
+/// A handle that stays open saves the index now and then, and goes on from there.
+#[test]
+fn a_handle_that_stays_open_renews_the_sidecar() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let open = || Store::options().sidecar_bytes_min(0).open(&path).unwrap();
+    let (store, other) = (open(), open());
+    let has_renewed = |known: &[u8]| {
+        let found = || fs::read(path.join(SIDECAR)).ok();
+        let delta = || fs::read(path.join(DELTA)).ok();
+        let is_new = || found().or_else(delta).is_some_and(|found| found != known);
+        (0..1_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            is_new()
+        })
+    };
+    let mut known = Vec::new();
+    for round in 0..3 {
+        fill(&store, round * 1_000, 500);
+        fill(&other, round * 1_000 + 500, 500);
+        assert!(has_renewed(&known), "round {round}");
+        known = fs::read(path.join(SIDECAR)).unwrap();
+        // It is read and written on meanwhile.
+        fill(&store, 100_000 + round * 10, 10);
+        assert_eq!(answers(&store), answers(&other), "round {round}");
+    }
+    let expected = answers(&store);
+    assert_eq!(answers(&open()), expected);
+    for file in [SIDECAR, DELTA] {
+        let _ = fs::remove_file(path.join(file));
+    }
+    assert_eq!(answers(&open()), expected);
+}
+
+/// What is new goes to a file of its own, until it is much.
+#[test]
+fn what_is_new_is_saved_beside_the_rest() {
+    let memory = Memory::new();
+    let store = on(memory.clone()).open("").unwrap();
+    fill(&store, 1, 400);
+    drop(store);
+    let base = memory.bytes(SIDECAR).unwrap();
+    let mut last = Vec::new();
+    for round in 0..4 {
+        let store = on(memory.clone()).open("").unwrap();
+        fill(&store, 1_000 + round * 10, 10);
+        // Outcomes of calls that the base has, and new versions of its turns.
+        for id in 1 + round * 3..4 + round * 3 {
+            let at = DAY_1 + 5 * DAY_MS + round;
+            store.record(turn(id as u128, "said anew", at)).unwrap();
+            let req = request(id as u128, "call", DAY_1 + (id % 3) * DAY_MS + id);
+            let _ = store.record(done(&req));
+        }
+        drop(store);
+        assert_eq!(memory.bytes(SIDECAR).unwrap(), base, "round {round}");
+        let delta = memory.bytes(DELTA).unwrap();
+        assert!(
+            delta != last && delta.len() < base.len() / 2,
+            "{}",
+            delta.len()
+        );
+        last = delta;
+        let spy = Spy::new(memory.clone());
+        let expected = answers(&on(spy).open("").unwrap());
+        assert_eq!(read_anew(&memory), expected, "round {round}");
+    }
+    // A delta that is wrong, or belongs to another base, is not believed.
+    let expected = read_anew(&memory);
+    let good = memory.bytes(DELTA).unwrap();
+    for at in (0..good.len()).step_by(797) {
+        let mut flipped = good.clone();
+        flipped[at] ^= 1;
+        for bytes in [flipped, good[..at].to_vec()] {
+            memory.put_bytes(DELTA, bytes);
+            let options = Store::options().read_only(true);
+            let reader = options.storage(Arc::new(memory.clone())).open("").unwrap();
+            assert_eq!(answers(&reader), expected, "{at}");
+        }
+    }
+    memory.put_bytes(DELTA, good);
+    let store = on(memory.clone()).open("").unwrap();
+    fill(&store, 2_000, 400);
+    drop(store);
+    assert_ne!(memory.bytes(SIDECAR).unwrap(), base);
+    assert!(memory.bytes(DELTA).is_none());
 }

@@ -70,6 +70,8 @@ pub(in crate::store) struct UpkeepThread {
 struct UpkeepState {
     is_closing: bool,
     has_full: bool,
+    /// Whether the sidecar should be renewed.
+    needs_sidecar: bool,
     /// The error of the last run, if it failed.
     failed: Option<Error>,
     thread: Option<JoinHandle<()>>,
@@ -93,21 +95,40 @@ impl UpkeepThread {
     }
 
     fn run(&self, inner: &Weak<Inner>, upkeep_task: UpkeepTask) {
-        let mut has_full = false;
+        let (mut has_full, mut needs_sidecar) = (false, false);
+        // When the task is due.
+        let mut due = Instant::now();
         while let Some(inner) = inner.upgrade() {
-            let store = Store { inner, _open: None };
-            let done = upkeep_task(&store, has_full, &|| self.lock().is_closing);
-            drop(store);
-            let mut state = self.lock();
-            state.failed = done.err();
-            let is_idle = |state: &mut UpkeepState| !state.is_closing && !state.has_full;
-            let waited = self.changed.wait_timeout_while(state, INTERVAL, is_idle);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if needs_sidecar {
+                inner.renew_sidecar();
+            }
+            if has_full || due <= Instant::now() {
+                let store = Store { inner, _open: None };
+                let done = upkeep_task(&store, has_full, &|| self.lock().is_closing);
+                self.lock().failed = done.err();
+                due = Instant::now() + INTERVAL;
+            } else {
+                drop(inner);
+            }
+            let state = self.lock();
+            let is_idle = |state: &mut UpkeepState| {
+                !state.is_closing && !state.has_full && !state.needs_sidecar
+            };
+            let left = due.saturating_duration_since(Instant::now());
+            let waited = self.changed.wait_timeout_while(state, left, is_idle);
+            let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
             has_full = std::mem::take(&mut state.has_full);
+            needs_sidecar = std::mem::take(&mut state.needs_sidecar);
             if state.is_closing {
                 return;
             }
         }
+    }
+
+    /// Notifies the thread that the sidecar should be renewed.
+    pub(in crate::store) fn notify_renewal(&self) {
+        self.lock().needs_sidecar = true;
+        self.changed.notify_all();
     }
 
     /// Notifies the thread that a segment is full.

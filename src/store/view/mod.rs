@@ -10,6 +10,7 @@ pub(super) mod parallel_scan;
 pub(super) mod read_ahead;
 pub(super) mod refresh;
 pub(super) mod relocations;
+pub(super) mod renew;
 pub(super) mod row_lines;
 pub(super) mod sidecar;
 pub(super) mod snapshot;

@@ -261,6 +261,8 @@ impl<'s> Txn<'s> {
         let offset = known.end;
         self.scratch.runs.push(segment, offset, line);
         known.end = offset + line.len() as u64;
+        self.state.uncovered += line.len() as u64;
+        let known = &mut self.state.segments[segment as usize];
         known.last_seq = seq;
         known.last = line.strip_suffix(b"\n").and_then(line_end);
         let segments = self.state.segments.len();
@@ -425,6 +427,9 @@ impl<'s> Txn<'s> {
             self.writer.release_lease();
         }
         self.is_committed = true;
+        if self.inner.takes_renewal(&mut self.state) {
+            self.inner.upkeep_thread.notify_renewal();
+        }
         Ok(self.ticket())
     }
 

@@ -128,6 +128,8 @@ pub(in crate::store) struct State {
     pub read_ns: i64,
     /// Number of bytes that were not read, since the sidecar covers them.
     pub covered: u64,
+    /// Number of bytes that were read or written since the sidecar was last loaded.
+    pub uncovered: u64,
     /// Number of bytes of the log that the base of the sidecar covers which the index was opened
     /// from.
     pub in_base: u64,
@@ -167,6 +169,7 @@ impl State {
             is_stale: true,
             read_ns: now_ns(),
             covered: 0,
+            uncovered: 0,
             in_base: 0,
             generation: 0,
             moved: None,
@@ -227,6 +230,12 @@ impl State {
     /// The segment to append lines of a day and kind to: the last existing one. It may be sealed.
     pub(in crate::store) fn active(&self, day: Day, kind: Kind) -> Option<u32> {
         self.of(day, kind).next_back()
+    }
+
+    /// Whether its first segments are these.
+    pub(super) fn is_in_order_of(&self, names: &[SegmentName]) -> bool {
+        let known = self.segments.iter().map(|known| &known.name);
+        known.take(names.len()).eq(names)
     }
 
     /// The index of a segment. Adds the segment if it is unknown.
@@ -309,7 +318,9 @@ impl State {
             self.segments[job.segment as usize].identity = job.identity;
         }
         for read in &gathered {
-            self.segments[read.segment as usize].go_on(read);
+            let segment = &mut self.segments[read.segment as usize];
+            self.uncovered += read.scanned.end.saturating_sub(segment.end);
+            segment.go_on(read);
         }
         self.rewind_past(bound, &mut gathered);
         let taken_in = self.take_in(gathered);
@@ -473,6 +484,7 @@ impl State {
         self.generation += 1;
         self.covered = 0;
         self.in_base = 0;
+        self.uncovered = 0;
         self.read_ns = now_ns();
         for segment in &mut self.segments {
             *segment = Segment::unknown(segment.name);

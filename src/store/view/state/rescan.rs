@@ -237,7 +237,9 @@ impl State {
                 Some(e) => look.leave_out(job.name.path(), e)?,
                 None => {}
             }
-            self.segments[read.segment as usize].go_on(&read);
+            let segment = &mut self.segments[read.segment as usize];
+            self.uncovered += read.scanned.end.saturating_sub(segment.end);
+            segment.go_on(&read);
             gathered.push(read);
         }
         self.unreadable = look.unreadable;

@@ -1,0 +1,91 @@
+//! Saves the index of a handle that stays open, and reads it from the sidecar from then on. The
+//! handle's memory then does not grow with the log, and other processes open faster.
+
+use super::sidecar;
+use super::state::State;
+use crate::segment::SegmentName;
+use crate::store::Inner;
+use crate::store::commit::head::Head;
+
+/// The sidecar is renewed after this many times [`Options::sidecar_bytes_min`] bytes.
+///
+/// [`Options::sidecar_bytes_min`]: crate::Options::sidecar_bytes_min
+const TIMES: u64 = 32;
+/// But not after fewer bytes than these.
+const BYTES_MIN: u64 = 1 << 20;
+
+impl Inner {
+    /// Whether so much was read or written since the last sidecar that it should be renewed. Is
+    /// true once.
+    pub(in crate::store) fn takes_renewal(&self, state: &mut State) -> bool {
+        let enough = self.sidecar_bytes_min.saturating_mul(TIMES);
+        let is_due = state.uncovered >= enough.max(BYTES_MIN);
+        if is_due {
+            state.uncovered = 0;
+        }
+        is_due
+    }
+
+    /// Writes a sidecar, and takes the index from it. Reads and writes go on meanwhile, since it is
+    /// written from another state, which reads what the last sidecar does not cover. Errors are
+    /// ignored: then the index stays in memory.
+    pub(in crate::store) fn renew_sidecar(&self) {
+        let state = self.state.read();
+        let is_whole = state.is_sound() && state.damage_counts.total() == 0;
+        let names: Vec<SegmentName> = state.segments.iter().map(|known| known.name).collect();
+        drop(state);
+        if !is_whole {
+            return;
+        }
+        let Some(other) = self.other_state(&names) else {
+            return;
+        };
+        sidecar::save(
+            &*self.storage,
+            self.store_id,
+            &other,
+            self.sidecar_bytes_min,
+        );
+        drop(other);
+        if let Some(renewed) = self.other_state(&names) {
+            self.take_over(renewed);
+        }
+    }
+
+    /// A state that was read from the sidecar and the segments. `None` if its segments are not in
+    /// the order of these names: another process has written the sidecar.
+    fn other_state(&self, names: &[SegmentName]) -> Option<State> {
+        let mut other = State::new(self.hasher);
+        sidecar::load(&*self.storage, self.store_id, &mut other);
+        for name in names {
+            other.place(*name);
+        }
+        self.read_into(&mut other)?;
+        other.is_in_order_of(names).then_some(other)
+    }
+
+    fn read_into(&self, other: &mut State) -> Option<()> {
+        let storage = &*self.storage;
+        let head = Head::open_for_reading(storage).ok()?;
+        other.rescan(storage, head.as_ref(), false).ok()?;
+        let is_whole = other.is_sound() && other.damage_counts.total() == 0;
+        is_whole.then_some(())
+    }
+
+    /// Replaces the state by one that was read from the files, with what was added since.
+    fn take_over(&self, mut renewed: State) {
+        let mut state = self.lock_state();
+        // This handle writes nothing while its state is locked.
+        if self.read_into(&mut renewed).is_none() || !state.is_sound() {
+            return;
+        }
+        let known: Vec<SegmentName> = state.segments.iter().map(|known| known.name).collect();
+        if renewed.max_seq < state.max_seq || !renewed.is_in_order_of(&known) {
+            return;
+        }
+        renewed.generation = state.generation + 1;
+        renewed.seen_seq = renewed.seen_seq.max(state.seen_seq);
+        renewed.uncovered = 0;
+        *state = renewed;
+    }
+}
