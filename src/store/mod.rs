@@ -448,6 +448,9 @@ impl Inner {
     }
 }
 
+/// Minimum bytes not covered by the sidecar for a handle that only reads to write one.
+const READER_BYTES_MIN: u64 = 16 << 20;
+
 impl Drop for Inner {
     fn drop(&mut self) {
         if self.process.is_another() {
@@ -465,9 +468,14 @@ impl Drop for Inner {
             // The thread ends by itself. Its panic is not this thread's error.
             let _ = thread.map(JoinHandle::join);
         }
+        let state = self.state.get_mut();
+        let (storage, store_id) = (&*self.storage, self.store_id);
         if !self.is_read_only {
-            let state = self.state.get_mut();
-            sidecar::save(&*self.storage, self.store_id, state, self.sidecar_bytes_min);
+            sidecar::save(storage, store_id, state, self.sidecar_bytes_min);
+        } else if storage.stat("cache").is_ok() {
+            // If it may, a handle that only reads saves the next one from reading as much.
+            let worth = self.sidecar_bytes_min.max(READER_BYTES_MIN);
+            sidecar::save(storage, store_id, state, worth);
         }
     }
 }

@@ -86,8 +86,9 @@ impl Options {
         self
     }
 
-    /// Opens without a lock and without writing anything, so that a directory without write
-    /// permission will do. Default: false.
+    /// Opens without a lock and without writing any record, so that a directory without write
+    /// permission will do. If it had to read much, and may write in `cache/`, it leaves an index
+    /// sidecar when it closes. Default: false.
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Options {
         self.read_only = read_only;
@@ -134,9 +135,9 @@ impl Options {
         self
     }
 
-    /// Minimum bytes of lines not covered by the index sidecar for a closing handle to write a new
-    /// sidecar, which spares the next open from reading them. At least an eighth of all bytes must
-    /// be uncovered, too. `u64::MAX` writes none. Default: 8 MiB.
+    /// Minimum bytes of lines not covered by the index sidecar for a closing handle to save them,
+    /// which spares the next open from reading them. A handle that writes and runs the upkeep also
+    /// does so each time it has written 32 times as many. `u64::MAX` writes none. Default: 1 MiB.
     #[must_use]
     pub fn sidecar_bytes_min(mut self, bytes: u64) -> Options {
         self.sidecar_bytes_min = bytes;
