@@ -108,6 +108,7 @@ impl Inner {
         root_check::check(&*self.storage)?;
         let (head, _) = self.head_reader.head(&*self.storage)?;
         let mut state = self.lock_state();
+        state.look_at_all();
         state.rescan(&*self.storage, head.as_deref(), false)
     }
 

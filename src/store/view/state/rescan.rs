@@ -265,6 +265,12 @@ impl State {
         kinds.flat_map(move |kind| self.of(day, kind))
     }
 
+    /// Makes the next rescan list every directory and look at every file.
+    pub(in crate::store) fn look_at_all(&mut self) {
+        self.plain_days.clear();
+        self.head_identity = 0;
+    }
+
     /// Whether `HEAD` tells of all lines that were appended after the sidecar was written.
     fn is_followed(&self, head: Option<&Head>) -> bool {
         head.is_some_and(|head| {
