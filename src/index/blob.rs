@@ -202,10 +202,6 @@ impl<'a> Out<'a> {
         self.is_delta && blob != Blob::NONE && !blob.is_in_delta()
     }
 
-    pub(super) fn fail(&mut self) {
-        self.is_failed = true;
-    }
-
     /// Writes a piece.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> Blob {
         let blob = Blob {
@@ -223,13 +219,11 @@ impl<'a> Out<'a> {
 
     /// Writes a piece that was read from the source.
     pub(super) fn copy(&mut self, source: Option<&Source>, blob: Blob) -> Blob {
-        match source.and_then(|source| source.read(blob)) {
-            Some(bytes) => self.put(&bytes),
-            None => {
-                self.fail();
-                Blob::NONE
-            }
+        if let Some(bytes) = source.and_then(|source| source.read(blob)) {
+            return self.put(&bytes);
         }
+        self.is_failed = true;
+        Blob::NONE
     }
 
     /// Writes items as one piece.

@@ -27,7 +27,7 @@ pub(crate) struct In<'a> {
     pub segments: u32,
 }
 
-impl<'a> In<'a> {
+impl In<'_> {
     /// The number of items that follow, each of at least `bytes_min` bytes; `None` if the remaining
     /// input cannot hold them.
     pub(super) fn count(&mut self, bytes_min: usize) -> Option<usize> {

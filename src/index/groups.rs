@@ -243,17 +243,14 @@ impl Groups {
 
     pub(super) fn read(order: Place, root: &mut In<'_>, source: &Arc<Source>) -> Option<Groups> {
         let heads = Slots::read(root, source, true)?;
-        let older: Paged<u32> = Paged::read(root, source)?;
-        let depths: Paged<u8> = Paged::read(root, source)?;
-        let lists = Paged::read(root, source)?;
-        let mixed = Vec::decode(root)?;
-        (older.len() == depths.len()).then(|| Groups {
+        let groups = Groups {
             order,
             heads,
-            older,
-            depths,
-            lists,
-            mixed: mixed.into_iter().collect(),
-        })
+            older: Paged::read(root, source)?,
+            depths: Paged::read(root, source)?,
+            lists: Paged::read(root, source)?,
+            mixed: Vec::decode(root)?.into_iter().collect(),
+        };
+        (groups.older.len() == groups.depths.len()).then_some(groups)
     }
 }

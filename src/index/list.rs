@@ -363,23 +363,15 @@ impl SavedList {
             self.saved.encode(root);
             return;
         }
-        let dumped = match self.list.get() {
-            Some(list) => SavedAt {
-                blob: list.dump(out),
-                len: list.len as u64,
-            },
-            None => {
-                // Not kept in memory.
-                let read = SavedList {
-                    saved: self.saved,
-                    list: OnceLock::new(),
-                };
-                let list = read.get(source);
-                SavedAt {
-                    blob: list.dump(out),
-                    len: list.len as u64,
-                }
-            }
+        // A list that is read for this is not kept in memory.
+        let read = SavedList {
+            saved: self.saved,
+            list: OnceLock::new(),
+        };
+        let list = self.list.get().unwrap_or_else(|| read.get(source));
+        let dumped = SavedAt {
+            blob: list.dump(out),
+            len: list.len as u64,
         };
         dumped.encode(root);
     }

@@ -141,8 +141,7 @@ impl Table {
         };
         for (id, lines) in self.history.iter() {
             if now(id) != RowId::GONE {
-                let known = squeezed.history.get_or_insert(now(id), Vec::new);
-                known.into_iter().for_each(|known| known.clone_from(lines));
+                squeezed.history.get_or_insert(now(id), || lines.clone());
             }
         }
         squeezed.list_all(by_key, Vec::new());

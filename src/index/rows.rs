@@ -199,14 +199,14 @@ impl Rows {
     }
 
     pub(super) fn set_lookups(&mut self, id: RowId, entry: &Entry) {
-        let checks = checks_of(entry);
-        for field in 0..self.shape.width {
+        let hashes = entry.lookups.into_iter().zip(checks_of(entry));
+        for (field, (hash, check)) in hashes.enumerate().take(self.shape.width) {
             let place = self.place_of(id, field);
-            if self.lookups.get(place) != Some(&entry.lookups[field]) {
-                self.lookups.set(place, entry.lookups[field]);
+            if self.lookups.get(place) != Some(&hash) {
+                self.lookups.set(place, hash);
             }
             if self.shape.has_checks {
-                self.checks.set(place, checks[field]);
+                self.checks.set(place, check);
             }
         }
     }
