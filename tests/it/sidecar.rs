@@ -437,8 +437,9 @@ fn what_is_new_is_saved_beside_the_rest() {
         // Outcomes of calls that the base has, and new versions of its turns.
         for id in 1 + round * 3..4 + round * 3 {
             let at = DAY_1 + 5 * DAY_MS + round;
-            store.record(turn(id as u128, "said anew", at)).unwrap();
-            let req = request(id as u128, "call", DAY_1 + (id % 3) * DAY_MS + id);
+            let key = u128::from(id.cast_unsigned());
+            store.record(turn(key, "said anew", at)).unwrap();
+            let req = request(key, "call", DAY_1 + (id % 3) * DAY_MS + id);
             let _ = store.record(done(&req));
         }
         drop(store);
