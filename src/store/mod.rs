@@ -44,7 +44,7 @@ pub use read::follow::Follow;
 pub use read::lines::LogLine;
 #[cfg(feature = "wire")]
 pub(crate) use read::paged_reader::PagedReader;
-pub(crate) use read::reverse_scan::{Hit, Scope, Step};
+pub(crate) use read::reverse_scan::{Hit, Scope, Sought, Step};
 pub use retention_settings::{Keep, RetentionSettings};
 pub use settings::Settings;
 

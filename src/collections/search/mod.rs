@@ -2,6 +2,7 @@
 
 mod cursor;
 mod needle;
+mod raw;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -108,7 +109,8 @@ impl Store {
     ///
     /// Days are searched from the latest to the earliest, by the records' own time; within a day,
     /// the latest recorded line comes first. A line in the directory of another day is found with
-    /// that day. The log is read until there are enough matches; nothing is cached.
+    /// that day. The log is read until there are enough matches, on all cores while there are none;
+    /// nothing is cached.
     ///
     /// ```
     /// # use decklog::{Store, event_type};
@@ -132,7 +134,8 @@ impl Store {
     }
 
     /// Like [`search`](Store::search), but calls `go_on` after every 256 KiB, or after every
-    /// segment with damage. If it breaks, returns the matches found so far, and where to continue.
+    /// segment with damage, or after at most 32 MiB without a match, which are read on all cores.
+    /// If it breaks, returns the matches found so far, and where to continue.
     ///
     /// # Errors
     /// As [`search`](Store::search).
@@ -375,5 +378,7 @@ fn conversation_of(kind: Kind, envelope: &Envelope<'_>) -> Option<Uuid> {
     id.and_then(|id| text_of(id).parse().ok())
 }
 
+#[cfg(test)]
+mod property;
 #[cfg(test)]
 mod tests;

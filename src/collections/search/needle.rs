@@ -3,15 +3,16 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use regex::{Regex, RegexBuilder, bytes};
+use regex::{Regex, RegexBuilder};
 
+use super::raw::RawText;
 use crate::error::{Error, Result};
 use crate::record::tokens;
 
 /// Maximum length of the search text, in bytes.
 const TEXT_BYTES_MAX: usize = 1024;
 /// Memory limit of a compiled expression; that of the longest text needs less.
-const COMPILED_BYTES_MAX: usize = 64 << 20;
+pub(super) const COMPILED_BYTES_MAX: usize = 64 << 20;
 /// Maximum length of the snippet around a match, in characters.
 const SNIPPET_CHARS: usize = 160;
 /// Maximum length of the snippet before the match, in characters.
@@ -28,8 +29,8 @@ const ENVELOPE: [&[u8]; 4] = [b"\"seq\"", b"\"at\"", b"\"op\"", b"\"crc\""];
 pub(super) struct Needle {
     /// Matches a string value.
     text: Regex,
-    /// Matches raw lines that may contain the text.
-    pub(super) lines: bytes::Regex,
+    /// Finds raw lines that may contain the text.
+    pub(super) lines: RawText,
 }
 
 impl Needle {
@@ -48,13 +49,11 @@ impl Needle {
         }
         let too_large = |e: regex::Error| invalid(format!("text cannot be looked for: {e}"));
         let mut of_texts = RegexBuilder::new(&regex::escape(text));
-        let mut of_lines = bytes::RegexBuilder::new(&in_lines(text));
         let of_texts = of_texts.case_insensitive(true);
         let of_texts = of_texts.size_limit(COMPILED_BYTES_MAX).build();
-        let of_lines = of_lines.size_limit(COMPILED_BYTES_MAX).build();
         Ok(Needle {
             text: of_texts.map_err(too_large)?,
-            lines: of_lines.map_err(too_large)?,
+            lines: RawText::new(text).map_err(too_large)?,
         })
     }
 
@@ -178,23 +177,15 @@ fn snippet(text: &str, start: usize, end: usize) -> String {
     )
 }
 
-/// An expression that matches raw lines which may contain a text: the text as JSON writes it, or an
-/// escape that any character may have.
-fn in_lines(text: &str) -> String {
-    let json = serde_json::Value::from(text).to_string();
-    let literal = regex::escape(&json[1..json.len() - 1]);
-    let slash = if text.contains('/') { r"|\\/" } else { "" };
-    format!(r"(?i:{literal})|\\u{slash}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Sought;
 
     fn found(text: &str, line: &str) -> Option<(String, String)> {
         let needle = Needle::new(text).unwrap();
         let found = needle.find(line.as_bytes());
-        let may_be_there = needle.lines.is_match(line.as_bytes());
+        let may_be_there = needle.lines.find(line.as_bytes()).is_some();
         assert!(may_be_there || found.is_none(), "{text:?} in {line}");
         found
     }

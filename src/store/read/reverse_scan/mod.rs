@@ -1,6 +1,8 @@
-//! A reverse scan for lines that match an expression: the latest day first, and within a day the
-//! last lines first. Lines that cannot match are not parsed, and no lock is held while files are
-//! read.
+//! A reverse scan for lines that may contain a text: the latest day first, and within a day the last
+//! lines first. Other lines are not parsed, and no lock is held while files are read.
+
+mod look_ahead;
+mod part;
 
 use std::collections::HashSet;
 use std::io;
@@ -8,8 +10,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use memchr::{memchr, memrchr};
-use regex::bytes::Regex;
 
+use self::look_ahead::LookAhead;
+use self::part::{Part, Stopped};
 use crate::error::{Error, ErrorKind, Result};
 use crate::line::{Envelope, LINE_BYTES_MAX, good};
 use crate::record::{Day, Kind};
@@ -45,7 +48,16 @@ impl Scope {
     }
 }
 
-/// A line whose bytes match the expression.
+/// What a scan looks for in the bytes of lines. It cannot contain LF.
+pub(crate) trait Sought: Sync {
+    /// A position in the first line that may match; `None` if no line may.
+    fn find(&self, lines: &[u8]) -> Option<usize>;
+
+    /// Maximum number of bytes from which it is decided that a line may match.
+    fn bytes_max(&self) -> usize;
+}
+
+/// A line that may match.
 #[derive(Debug)]
 pub(crate) struct Hit<'a> {
     pub kind: Kind,
@@ -72,7 +84,8 @@ pub(crate) enum Step {
 pub(crate) struct ReverseScan<'a> {
     inner: &'a Inner,
     scope: Scope,
-    sought: &'a Regex,
+    sought: &'a dyn Sought,
+    ahead: LookAhead,
     day: Option<Day>,
     /// Where to continue: this day, and in it the lines up to this number.
     next: Option<(Day, u64)>,
@@ -88,54 +101,23 @@ pub(crate) struct ReverseScan<'a> {
     bytes_all: u64,
 }
 
-/// A segment that is not read completely.
-#[derive(Debug, Clone, Copy)]
-struct Part {
-    /// The segment's index in the store's list.
-    place: u32,
-    name: SegmentName,
-    identity: u64,
-    end: u64,
-    /// Bytes from this offset on were read, or are excluded.
-    left: u64,
-    /// An upper bound on the sequence numbers of the lines before `left`.
-    bound: u64,
-    /// Whether all lines are as decklog wrote them, as far as known, so that sequence numbers
-    /// ascend.
-    is_plain: bool,
-    /// Whether the offset at which the requested lines end is known.
-    is_placed: bool,
-}
-
-/// Why a part could not be read in strides.
-enum Stopped {
-    /// A line is not as decklog writes it.
-    NotPlain,
-    Failed(Error),
-}
-
-impl From<Error> for Stopped {
-    fn from(error: Error) -> Stopped {
-        Stopped::Failed(error)
-    }
-}
-
 impl Inner {
-    /// Reads the lines of the segments in scope that match: from the end of the log, or from the
-    /// line with this day and number, backwards. The expression must not match across lines.
+    /// Reads the lines of the segments in scope that may match: from the end of the log, or from
+    /// the line with this day and number, backwards.
     ///
     /// # Errors
     /// [`Io`](ErrorKind::Io) if the store cannot be read.
     pub(crate) fn reverse_scan<'a>(
         &'a self,
         scope: Scope,
-        sought: &'a Regex,
+        sought: &'a dyn Sought,
         from: Option<(Day, u64)>,
     ) -> Result<ReverseScan<'a>> {
         let mut lines = ReverseScan {
             inner: self,
             scope,
             sought,
+            ahead: LookAhead::new(),
             day: None,
             next: Some(from.unwrap_or((Day::LAST, u64::MAX))),
             upto: 0,
@@ -187,6 +169,7 @@ impl ReverseScan<'_> {
         let (Some(nth), Some(day)) = (next, self.day) else {
             return self.turn();
         };
+        self.look_ahead(nth)?;
         let mut part = self.parts[nth];
         let before = part.left;
         let read = if part.is_plain {
@@ -198,6 +181,7 @@ impl ReverseScan<'_> {
             Ok(()) => {
                 self.bytes_read += before - part.left;
                 if part.left == 0 {
+                    self.ahead.forget(&part);
                     self.parts.swap_remove(nth);
                 } else {
                     self.parts[nth] = part;
@@ -216,6 +200,7 @@ impl ReverseScan<'_> {
                 self.inner
                     .rescan_after_failure(&mut self.retries, self.moved)?;
                 self.next = Some((day, rest));
+                self.ahead.forget_all();
                 self.list()?;
                 Ok(Step::Again(rest))
             }
@@ -299,6 +284,9 @@ impl ReverseScan<'_> {
         if part.left == 0 {
             return Ok(());
         }
+        if let Some(start) = self.ahead.start_of_clean(part) {
+            return self.skip(part, &file, start);
+        }
         let lines = self.fill(part, &*file)?;
         let mut rest = &self.buffer[lines];
         let len = rest.len() as u64;
@@ -307,7 +295,7 @@ impl ReverseScan<'_> {
         let (line, _) = split_line(rest);
         let first = intact(line).ok_or(Stopped::NotPlain)?.seq;
         while let Some(found) = self.sought.find(rest) {
-            let start = memrchr(b'\n', &rest[..found.start()]).map_or(0, |lf| lf + 1);
+            let start = memrchr(b'\n', &rest[..found]).map_or(0, |lf| lf + 1);
             let (bytes, after) = split_line(&rest[start..]);
             rest = after;
             let envelope = intact(bytes).filter(|envelope| envelope.seq >= first);
@@ -324,7 +312,35 @@ impl ReverseScan<'_> {
         }
         part.left -= len;
         part.bound = first.saturating_sub(1);
+        self.ahead.pass(len);
         Ok(())
+    }
+
+    /// Skips the last unread lines of a part, from the one at `start`.
+    fn skip(
+        &mut self,
+        part: &mut Part,
+        file: &Arc<dyn StorageFile>,
+        start: u64,
+    ) -> Result<(), Stopped> {
+        if start > 0 {
+            let seq = self.seq_at(start, part, &mut part.window(file)?)?;
+            if seq > part.bound {
+                return Err(Stopped::NotPlain);
+            }
+            part.bound = seq.saturating_sub(1);
+        }
+        self.ahead.pass(part.left - start);
+        part.left = start;
+        Ok(())
+    }
+
+    /// The sequence number of the line at an offset.
+    fn seq_at(&self, offset: u64, part: &Part, window: &mut Window) -> Result<u64, Stopped> {
+        let line = window.line(offset, LINE_BYTES_MAX);
+        let line = line.map_err(|e| self.io(part, e))?;
+        let envelope = good(part.name.kind, line).ok_or(Stopped::NotPlain)?;
+        Ok(envelope.seq)
     }
 
     /// Reads the bytes before `part.left` into the buffer. Returns the range of the whole lines in
@@ -360,10 +376,7 @@ impl ReverseScan<'_> {
 
     /// Skips the last lines of a part, whose sequence numbers are too great, by binary search.
     fn place(&self, part: &mut Part, file: &Arc<dyn StorageFile>) -> Result<(), Stopped> {
-        let mut window = Window::default();
-        window.turn_to(part.place, part.identity, || {
-            Ok::<_, Error>(Arc::clone(file))
-        })?;
+        let mut window = part.window(file)?;
         let mut low = 0;
         while part.left - low > STRIDE_BYTES {
             let span = Span {
@@ -375,9 +388,7 @@ impl ReverseScan<'_> {
             let Some(first) = first.map_err(|e| self.io(part, e))? else {
                 break;
             };
-            let line = window.line(first, LINE_BYTES_MAX);
-            let line = line.map_err(|e| self.io(part, e))?;
-            let seq = good(part.name.kind, line).ok_or(Stopped::NotPlain)?.seq;
+            let seq = self.seq_at(first, part, &mut window)?;
             if seq > self.upto {
                 part.left = first;
                 part.bound = seq - 1;
@@ -389,7 +400,16 @@ impl ReverseScan<'_> {
     }
 
     /// Reads all of a part, line by line.
-    fn read_whole(&self, part: &mut Part, sink: &mut dyn FnMut(Hit<'_>)) -> Result<(), Stopped> {
+    fn read_whole(
+        &mut self,
+        part: &mut Part,
+        sink: &mut dyn FnMut(Hit<'_>),
+    ) -> Result<(), Stopped> {
+        if self.ahead.start_of_clean(part) == Some(0) {
+            self.ahead.pass(part.left);
+            part.left = 0;
+            return Ok(());
+        }
         let file = self.open(part)?;
         let kind = part.name.kind;
         let mut seqs = Vec::new();
@@ -402,7 +422,7 @@ impl ReverseScan<'_> {
             let Some((seq, _)) = seqs.next() else {
                 return;
             };
-            if seq <= self.upto && self.sought.is_match(fact.bytes) {
+            if seq <= self.upto && self.sought.find(fact.bytes).is_some() {
                 let (envelope, bytes) = (fact.envelope, fact.bytes);
                 sink(Hit {
                     kind,
@@ -412,6 +432,7 @@ impl ReverseScan<'_> {
                 });
             }
         })?;
+        self.ahead.pass(part.left);
         part.left = 0;
         Ok(())
     }
@@ -461,15 +482,6 @@ impl ReverseScan<'_> {
         let message = "the segment was changed while it was read: read again";
         let path = full_path(&*self.inner.storage, &part.name.path());
         Error::new(ErrorKind::Damaged, message).with_path(&path)
-    }
-}
-
-impl Part {
-    /// Makes the part be read line by line, since its sequence numbers can be in any order.
-    fn distrust(&mut self) {
-        self.is_plain = false;
-        self.left = self.end;
-        self.bound = u64::MAX;
     }
 }
 
