@@ -3,15 +3,17 @@
 //! It only finds ranges of whole lines that cannot match. The scan skips them, and reads all other
 //! lines in order, as if nobody had looked ahead. So what a scan returns does not depend on it.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{Builder, available_parallelism};
 
 use memchr::memchr;
 
 use super::ReverseScan;
 use super::part::Part;
 use crate::error::Result;
-use crate::index::run_all;
 use crate::record::Kind;
 use crate::segment::SegmentName;
 use crate::storage::read_full;
@@ -83,7 +85,7 @@ struct Unit {
 impl LookAhead {
     pub(super) fn new() -> LookAhead {
         LookAhead {
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            threads: available_parallelism().map_or(1, usize::from),
             passed: 0,
             resume_at: 0,
             files: HashMap::new(),
@@ -181,10 +183,19 @@ impl ReverseScan<'_> {
             }
             looked
         };
-        let looked = run_all(true, (0..self.ahead.threads).map(|_| &work));
-        let mut looked: Vec<_> = looked.into_iter().flatten().collect();
+        let mut looked = std::thread::scope(|scope| {
+            // This thread works too, and alone if the system has no other.
+            let spawn = |_| Builder::new().spawn_scoped(scope, work).ok();
+            let others: Vec<_> = (1..self.ahead.threads).filter_map(spawn).collect();
+            let mut looked = work();
+            for other in others {
+                let joined = other.join();
+                looked.extend(joined.unwrap_or_else(|panic| resume_unwind(panic)));
+            }
+            looked
+        });
         // From the last bytes of each segment to its first.
-        looked.sort_unstable_by_key(|(unit, _)| (unit.file, std::cmp::Reverse(unit.until)));
+        looked.sort_unstable_by_key(|(unit, _)| (unit.file, Reverse(unit.until)));
         let clean = looked.iter().filter(|(_, clean)| clean.is_some()).count();
         if clean * 2 < looked.len() {
             self.ahead.resume_at = self.ahead.passed + bytes * PAUSE_FACTOR;
