@@ -13,6 +13,7 @@
 mod child;
 mod peers;
 mod rows;
+mod sessions;
 mod settings;
 mod table;
 #[path = "../tiny/mod.rs"]
@@ -20,7 +21,7 @@ mod tiny;
 mod work;
 
 use settings::Settings;
-use table::Table;
+use table::{Form, Table};
 
 fn main() {
     let mut args = std::env::args().skip(1).peekable();
@@ -31,7 +32,6 @@ fn main() {
     }
     // cargo itself hands over `--bench`.
     let (flags, words): (Vec<_>, Vec<_>) = args.partition(|arg| arg.starts_with("--"));
-    let is_json = flags.iter().any(|flag| flag == "--json");
-    let mut table = Table::new(is_json, words);
+    let mut table = Table::new(Form::of(&flags), words);
     rows::run(&Settings::from_env(), &mut table);
 }

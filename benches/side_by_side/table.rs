@@ -2,9 +2,31 @@
 
 use std::time::Instant;
 
+/// In which form rows are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Text,
+    /// One JSON object a line.
+    Json,
+    /// A table for a document.
+    Markdown,
+}
+
+impl Form {
+    /// The form that the flags of the command line ask for.
+    pub fn of(flags: &[String]) -> Form {
+        let has = |wanted: &str| flags.iter().any(|flag| flag == wanted);
+        match (has("--json"), has("--markdown")) {
+            (true, _) => Form::Json,
+            (_, true) => Form::Markdown,
+            _ => Form::Text,
+        }
+    }
+}
+
 /// What is printed, in which form.
 pub struct Table {
-    is_json: bool,
+    form: Form,
     words: Vec<String>,
     has_head: bool,
 }
@@ -22,9 +44,9 @@ pub struct Row<'a> {
 
 impl Table {
     /// A table of the rows that have one of the words in their names, or of all if there are none.
-    pub fn new(is_json: bool, words: Vec<String>) -> Table {
+    pub fn new(form: Form, words: Vec<String>) -> Table {
         Table {
-            is_json,
+            form,
             words,
             has_head: false,
         }
@@ -38,7 +60,7 @@ impl Table {
 
     /// Tells of what the rows are about, where people read it.
     pub fn note(&self, text: &str) {
-        if !self.is_json {
+        if self.form == Form::Text {
             println!("# {text}");
         }
     }
@@ -48,7 +70,7 @@ impl Table {
             return;
         }
         let ratio = row.ours / row.peer;
-        if self.is_json {
+        if self.form == Form::Json {
             let row = serde_json::json!({
                 "name": row.name, "ours": row.ours, "peer_name": row.peer_name, "peer": row.peer,
                 "ratio": ratio, "target": row.target, "unit": row.unit,
@@ -56,16 +78,28 @@ impl Table {
             println!("{row}");
             return;
         }
-        if !self.has_head {
-            self.has_head = true;
+        let has_head = std::mem::replace(&mut self.has_head, true);
+        let is_more_better = row.unit.ends_with("/s");
+        let sign = if is_more_better { ">=" } else { "<=" };
+        let target = row.target.map(|target| format!("{sign} {target}"));
+        if self.form == Form::Markdown {
+            if !has_head {
+                println!("| work | decklog | peer | ratio | target |\n|---|---|---|---|---|");
+            }
+            let (name, unit, peer) = (row.name, row.unit, row.peer_name);
+            let (ours, theirs) = (figure(row.ours), figure(row.peer));
+            let target = target.unwrap_or_default();
+            println!(
+                "| {name} | {ours} {unit} | {peer}: {theirs} {unit} | {ratio:.2} | {target} |"
+            );
+            return;
+        }
+        if !has_head {
             println!(
                 "{:34} {:>11} {:>16} {:>11} {:>8} {:>8} {:5}  unit",
                 "row", "ours", "peer", "", "ratio", "target", ""
             );
         }
-        let is_more_better = row.unit.ends_with("/s");
-        let sign = if is_more_better { ">=" } else { "<=" };
-        let target = row.target.map(|target| format!("{sign} {target}"));
         let verdict = row.target.map(|target| {
             let is_met = if is_more_better {
                 ratio >= target
