@@ -2,7 +2,7 @@
 //!
 //! A text stands in a line as JSON writes it, in any case, or with escapes in place of some of its
 //! characters. So a line may hold the text if it contains that literal, or a `\u` escape of a
-//! character of the text. Both are looked for in the same pass: the literal by its two rarest
+//! character of the text. Both are looked for in the same pass: the literal by its three rarest
 //! bytes, many positions at a time, and then by an expression. `memchr::memmem` would be of no use,
 //! since case is ignored.
 //!
@@ -10,6 +10,7 @@
 //! those of ASCII do not, nor do `k` and `s`, of which Unicode has a longer form each, nor does `/`,
 //! which may be escaped. If no two neighbours of the text are left, the expression alone is used.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use regex::bytes::{Regex, RegexBuilder};
@@ -21,8 +22,9 @@ use crate::store::Sought;
 const BLOCK: usize = 64;
 /// Length of `\u0000`.
 const ESCAPE_LEN: usize = 6;
-/// The bytes that most lines have, the most frequent first. Lower-case stands for both cases.
-const FREQUENT: &[u8] = b"\" etaoinrlsdcu:,-_h0p1m243f5g876y9bwkv.{}/\\[]()=x'<>;qjz";
+/// The bytes that most lines have, the most frequent first. Lower-case stands for both cases. Hex
+/// digits are the most frequent, since ids and hashes are made of them.
+const FREQUENT: &[u8] = b"\" e0123456789abcdftino:,-rls_uhmpgywv.k{}/\\[]()=x'<>;qjz";
 
 /// The search text as raw lines have it.
 #[derive(Debug)]
@@ -39,8 +41,8 @@ pub(super) struct RawText {
 #[derive(Debug, Clone)]
 struct Anchor {
     bytes: Vec<Masked>,
-    /// The positions of the two rarest, in order.
-    rarest: [usize; 2],
+    /// The positions of the three rarest, the last one first. Of two bytes, one comes twice.
+    rarest: [usize; 3],
 }
 
 /// A byte, without the bits in which its cases differ.
@@ -173,14 +175,13 @@ impl Anchor {
 
     fn of_run(bytes: Vec<Masked>) -> Option<Anchor> {
         let mut places: Vec<usize> = (0..bytes.len()).collect();
-        places.sort_by_key(|place| std::cmp::Reverse(bytes[*place].rarity()));
+        places.sort_by_key(|place| Reverse(bytes[*place].rarity()));
         let [one, other, ..] = places[..] else {
             return None;
         };
-        Some(Anchor {
-            bytes,
-            rarest: [one.min(other), one.max(other)],
-        })
+        let mut rarest = [one, other, places.get(2).copied().unwrap_or(other)];
+        rarest.sort_unstable_by_key(|place| Reverse(*place));
+        Some(Anchor { bytes, rarest })
     }
 
     fn rarity(&self) -> usize {
@@ -196,24 +197,25 @@ impl Anchor {
         })
     }
 
-    /// The first position from `from` on where the anchor or a `\u` may be. Compares the two rarest
-    /// bytes alone. The loop over a block has no branches, so that the compiler vectorizes it.
+    /// The first position from `from` on where the anchor or a `\u` may be. Compares the three
+    /// rarest bytes alone. The loop over a block has no branches, so that the compiler vectorizes it.
     fn candidate(&self, lines: &[u8], from: usize) -> Option<usize> {
-        let [one, other] = self.rarest;
-        let (first, second) = (self.bytes[one], self.bytes[other]);
+        let [last, one, other] = self.rarest;
+        let wanted = self.rarest.map(|place| self.bytes[place]);
         // As many bytes from each of the compared positions on.
-        let len = lines.len().saturating_sub(from + other.max(1));
+        let len = lines.len().saturating_sub(from + last.max(1));
         let blocks = |distance: usize| {
             let bytes = lines.get(from + distance..).unwrap_or_default();
             bytes[..len.min(bytes.len())].as_chunks::<BLOCK>().0
         };
-        let (plain, next, one_on, other_on) = (blocks(0), blocks(1), blocks(one), blocks(other));
+        let anchors = blocks(last).iter().zip(blocks(one)).zip(blocks(other));
+        let escapes = blocks(0).iter().zip(blocks(1));
         let mut at = from;
-        for (((plain, next), one), other) in plain.iter().zip(next).zip(one_on).zip(other_on) {
+        for (((a, b), c), (first, second)) in anchors.zip(escapes) {
             let mut any = 0;
             for i in 0..BLOCK {
-                let is_anchor = first.is(one[i]) & second.is(other[i]);
-                let is_escape = BACKSLASH.is(plain[i]) & LETTER_U.is(next[i]);
+                let is_anchor = wanted[0].is(a[i]) & wanted[1].is(b[i]) & wanted[2].is(c[i]);
+                let is_escape = BACKSLASH.is(first[i]) & LETTER_U.is(second[i]);
                 any |= u8::from(is_anchor) | u8::from(is_escape);
             }
             if any != 0 {
@@ -223,7 +225,8 @@ impl Anchor {
         }
         let is = |at: usize, wanted: Masked| lines.get(at).is_some_and(|byte| wanted.is(*byte));
         (at..lines.len()).find(|at| {
-            let is_anchor = is(at + one, first) && is(at + other, second);
+            let mut places = self.rarest.iter().zip(wanted);
+            let is_anchor = places.all(|(place, wanted)| is(at + place, wanted));
             is_anchor || is(*at, BACKSLASH) && is(*at + 1, LETTER_U)
         })
     }
