@@ -84,6 +84,9 @@ impl<'a> Timed<'a> {
         }
         let mut medians = figures.into_iter().map(median);
         let ours = medians.next().unwrap_or(f64::NAN);
+        if self.limit.is_none() && self.peers.is_empty() {
+            table.note(&format!("{}: {ours:.1} ms, beside nothing", self.name));
+        }
         let limit = self.limit.map(|limit| (LIMIT, Some(1.0), limit));
         let peers = self.peers.iter().zip(medians);
         let peers = peers.map(|((name, target, _), peer)| (*name, *target, peer));

@@ -58,10 +58,12 @@ impl Table {
         self.words.is_empty() || names.iter().any(is_wanted)
     }
 
-    /// Tells of what the rows are about, where people read it.
+    /// Tells of what the rows are about; apart from them, if programs or documents take them.
     pub fn note(&self, text: &str) {
         if self.form == Form::Text {
             println!("# {text}");
+        } else {
+            eprintln!("# {text}");
         }
     }
 
