@@ -7,7 +7,6 @@
 
 mod covered;
 
-use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -70,11 +69,7 @@ pub(in crate::store) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut 
         return false;
     };
     let covered = sidecar.covered;
-    let mut names = HashSet::new();
-    if !covered.iter().all(|segment| names.insert(segment.name)) {
-        return false;
-    }
-    let mut grown = Vec::new();
+    let mut grown = Vec::with_capacity(covered.len());
     for segment in &covered {
         let place = state.place(segment.name);
         grown.push((segment.last_seq, place));
@@ -86,6 +81,11 @@ pub(in crate::store) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut 
             covered: (segment.identity != 0).then_some(*segment),
             ..Segment::unknown(segment.name)
         };
+    }
+    if state.segments.len() != covered.len() {
+        // A segment occurs twice.
+        *state = State::new(state.hasher());
+        return false;
     }
     grown.retain(|(last_seq, _)| *last_seq > 0);
     state.note_grown(grown);

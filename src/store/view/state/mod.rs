@@ -173,6 +173,10 @@ impl State {
         }
     }
 
+    pub(super) fn hasher(&self) -> Hasher {
+        self.hasher
+    }
+
     /// Whether the state includes everything in the files. Otherwise nothing may be written.
     pub(in crate::store) fn is_sound(&self) -> bool {
         self.is_usable() && self.unreadable.is_empty()
