@@ -1,6 +1,7 @@
 //! The index's sidecar saves the next open from reading what it covers, and is rejected if it is
 //! invalid or the segments have changed.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
@@ -470,4 +471,77 @@ fn what_is_new_is_saved_beside_the_rest() {
     drop(store);
     assert_ne!(memory.bytes(SIDECAR).unwrap(), base);
     assert!(memory.bytes(DELTA).is_none());
+}
+
+/// Of many segments, the older ones are not looked at when a store is opened, unless their directory
+/// changed or decklog appended to them.
+#[test]
+fn what_did_not_change_is_not_looked_at() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let open = || on(Disk::new(&path)).open("").unwrap();
+    let store = open();
+    let turns = (0..400).map(|day| {
+        turn(
+            day + 1,
+            "said",
+            DAY_1 + i64::try_from(day).unwrap() * DAY_MS,
+        )
+    });
+    store.record_batch(turns.map(Record::from)).unwrap();
+    drop(store);
+    // Times that are too recent prove nothing.
+    std::thread::sleep(Duration::from_millis(2_100));
+    drop(open());
+    let looked = || {
+        let spy = Spy::new(Disk::new(&path));
+        let store = on(spy.clone()).open("").unwrap();
+        let stats = spy.events().into_iter();
+        let stats = stats.filter(|event| event.path.ends_with("s.0001.jsonl"));
+        let days: HashSet<String> = stats.map(|event| event.path).collect();
+        (store, days.len())
+    };
+    assert_eq!(looked().1, 256);
+    // Another handle appends to an old segment, without a new sidecar.
+    let other = still().open(&path).unwrap();
+    other.record(turn(1_000, "later", DAY_1 + 1)).unwrap();
+    drop(other);
+    let (store, count) = looked();
+    assert_eq!(count, 257);
+    assert!(
+        store
+            .get_turn(uuid::Uuid::from_u128(1_000))
+            .unwrap()
+            .is_some()
+    );
+    drop(store);
+    // Another program appends to an old segment. A refresh finds it.
+    let append = |path: &Path| {
+        let mut file = File::options()
+            .append(true)
+            .create(true)
+            .open(path)
+            .unwrap();
+        std::io::Write::write_all(&mut file, b"by hand\n").unwrap();
+    };
+    append(&path.join("2025-12-30/conversation_turns.0001.jsonl"));
+    let (store, _) = looked();
+    assert_eq!(store.damage().unwrap().len(), 0);
+    store.refresh().unwrap();
+    assert_eq!(store.damage().unwrap().len(), 1);
+    drop(store);
+    // A file that comes into an old directory is found at once.
+    append(&path.join("2025-12-31/conversation_turns.0002.jsonl"));
+    let files: Vec<String> = open()
+        .damage()
+        .unwrap()
+        .into_iter()
+        .map(|damage| damage.file)
+        .collect();
+    assert!(
+        files
+            .iter()
+            .any(|file| file == "2025-12-31/conversation_turns.0002.jsonl"),
+        "{files:?}"
+    );
 }
