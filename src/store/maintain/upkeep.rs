@@ -58,6 +58,9 @@ pub(crate) type UpkeepTask =
 /// Time between two runs of the task.
 const INTERVAL: Duration = Duration::from_secs(600);
 
+/// Time to wait before the sidecar is renewed.
+const RENEWAL_PAUSE: Duration = Duration::from_millis(500);
+
 /// The thread that runs the upkeep task while a handle that writes is open.
 #[derive(Debug, Default)]
 pub(in crate::store) struct UpkeepThread {
@@ -98,7 +101,14 @@ impl UpkeepThread {
         let (mut has_full, mut needs_sidecar) = (false, false);
         // When the task is due.
         let mut due = Instant::now();
-        while let Some(inner) = inner.upgrade() {
+        loop {
+            // A handle that closes soon writes the sidecar then.
+            if needs_sidecar && self.closes_within(RENEWAL_PAUSE) {
+                return;
+            }
+            let Some(inner) = inner.upgrade() else {
+                return;
+            };
             if needs_sidecar {
                 inner.renew_sidecar();
             }
@@ -123,6 +133,12 @@ impl UpkeepThread {
                 return;
             }
         }
+    }
+
+    fn closes_within(&self, pause: Duration) -> bool {
+        let is_open = |state: &mut UpkeepState| !state.is_closing;
+        let waited = self.changed.wait_timeout_while(self.lock(), pause, is_open);
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_closing
     }
 
     /// Notifies the thread that the sidecar should be renewed.
