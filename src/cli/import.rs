@@ -25,8 +25,8 @@ const BROKEN_SHOWN_MAX: usize = 20;
 
 /// Import session files of Claude Code and Codex
 ///
-/// Folders are searched for *.jsonl files. Importing again adds only new records. A store that this
-/// command creates keeps everything. If retention would remove some of the new records, nothing is
+/// Folders are searched for *.jsonl files. Importing again adds only new records, and skips files
+/// that did not change since. A store that this command creates keeps everything. If retention would remove some of the new records, nothing is
 /// imported without --keep or --expire. Erased conversations are skipped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog import ~/.claude/projects ~/.codex/sessions")]
@@ -46,6 +46,9 @@ pub struct Args {
     /// Import erased conversations and requests again, and lift their erasure
     #[arg(long)]
     restore_erased: bool,
+    /// Read all files, including those that did not change since they were imported
+    #[arg(long)]
+    reread: bool,
     /// When a record is acknowledged
     #[arg(long, value_enum, default_value_t)]
     durability: Durability,
@@ -87,11 +90,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             context.out.line(CHANGED)?;
         }
     }
-    if report.files == 0 && report.broken.is_empty() {
+    if report.files + report.unchanged == 0 && report.broken.is_empty() {
         output::say("no session files found: in folders, only *.jsonl files are read");
         return Ok(Exit::Findings);
     }
-    Ok(if report.files == 0 {
+    Ok(if report.files + report.unchanged == 0 {
         Exit::Usage
     } else {
         Exit::with_findings(!report.broken.is_empty())
@@ -106,6 +109,7 @@ fn import(store: &Store, args: &Args, paths: &[PathBuf], is_json: bool) -> Resul
     let mut importer = Importer::new(store)
         .format(args.format)
         .restore_erased(args.restore_erased)
+        .reread(args.reread)
         .on_progress(|progress| {
             if has_bar && began.elapsed() >= BAR_AFTER {
                 show_progress(&bar, progress);
@@ -189,6 +193,15 @@ pub fn show(out: &mut Output, report: &Report, store: &str) -> std::io::Result<(
         count(report.added, "record"),
         one_line(store)
     ))?;
+    if report.unchanged > 0 {
+        out.line(&format!(
+            "  {} unchanged since an earlier import, not read again",
+            count(report.unchanged, "file")
+        ))?;
+    }
+    if report.files == 0 {
+        return show_skipped(out, report);
+    }
     out.line(&format!(
         "  {}, {}, {}",
         count(report.turns, "turn"),

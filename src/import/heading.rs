@@ -1,5 +1,6 @@
 //! Data about a whole conversation: its title and the call that started it.
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::record::Conversation;
@@ -10,7 +11,7 @@ const TITLE_CHARS_MAX: usize = 100;
 const TOLD_MAX: usize = 64;
 
 /// The origin of a title, in ascending priority. The title with the highest priority is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum Origin {
     /// The first prompt. The earliest one is used.
     Prompt,
@@ -89,7 +90,8 @@ pub(super) fn of_prompt(prompt: &str) -> Option<String> {
 }
 
 /// The collected data about a conversation.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Known {
     title: Option<(Origin, String)>,
     /// Every title that the import gave to it, in stored form.
@@ -98,22 +100,37 @@ pub(super) struct Known {
     call: Option<String>,
 }
 
+impl From<Heading> for Known {
+    /// The data of one line. Its title must be in stored form.
+    fn from(heading: Heading) -> Known {
+        let told = heading.title.iter().map(|(_, text)| text.clone());
+        Known {
+            told: told.collect(),
+            title: heading.title,
+            parent: heading.parent,
+            call: heading.call,
+        }
+    }
+}
+
 impl Known {
-    /// Adds the data of a line. Its title must be in stored form.
-    pub(super) fn add(&mut self, heading: Heading) {
-        if let Some((origin, text)) = heading.title {
-            if self.told.len() < TOLD_MAX && !self.told.contains(&text) {
+    /// Adds the data of later lines.
+    pub(super) fn add(&mut self, later: &Known) {
+        for text in &later.told {
+            if self.told.len() < TOLD_MAX && !self.told.contains(text) {
                 self.told.push(text.clone());
             }
+        }
+        if let Some((origin, _)) = &later.title {
             let stands = self.title.as_ref().is_some_and(|(known, _)| {
-                *known > origin || *known == origin && origin == Origin::Prompt
+                known > origin || known == origin && *origin == Origin::Prompt
             });
             if !stands {
-                self.title = Some((origin, text));
+                self.title.clone_from(&later.title);
             }
         }
-        self.parent = self.parent.or(heading.parent);
-        self.call = self.call.take().or(heading.call);
+        self.parent = self.parent.or(later.parent);
+        self.call = self.call.take().or_else(|| later.call.clone());
     }
 
     /// Applies the data to the conversation. A title set by someone else is kept.

@@ -25,6 +25,7 @@
 //! Files are read line by line and may be larger than the memory. They are never modified.
 
 mod batch;
+mod checkpoint;
 mod claude_code;
 mod codex;
 mod expiry;
@@ -34,6 +35,7 @@ mod heading;
 mod ids;
 mod json;
 mod lines;
+mod reading;
 mod report;
 mod run;
 mod tee;
@@ -41,8 +43,7 @@ mod tee;
 mod tests;
 mod walk;
 
-use std::fs::{self, File};
-use std::io::{self, BufReader, Cursor, Read, Seek};
+use std::fs;
 use std::path::Path;
 
 pub use expiry::{Expired, Expiring};
@@ -53,23 +54,16 @@ pub use report::{Broken, FileReport, Progress, Report};
 #[cfg(any(test, fuzzing))]
 pub(crate) use json::any_text;
 
-use batch::{Log, Place};
+use batch::Log;
+use checkpoint::Checkpoints;
 use expiry::{Survey, refused};
-use facts::Facts;
-use format::Detected;
-use lines::{LINE_BYTES_MAX, Line, Lines};
+use lines::LINE_BYTES_MAX;
+use reading::Stop;
 use run::Run;
-use tee::Tee;
-use walk::{NOT_A_FILE, Source};
+use walk::NOT_A_FILE;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::Store;
-
-const READ_BYTES: usize = 256 << 10;
-/// Number of bytes between two progress reports.
-const PROGRESS_BYTES: u64 = 1 << 20;
-const UNKNOWN_FORMAT: &str = "cannot tell which tool wrote this file: \
-     name the format (--format claude-code or --format codex)";
 
 /// An import into a store: any number of paths, one report.
 ///
@@ -91,6 +85,7 @@ pub struct Importer<'a> {
     expired: Expired,
     restores_erased: bool,
     format: Option<Format>,
+    checkpoints: Checkpoints,
     line_bytes_max: usize,
     on_progress: Option<OnProgress<'a>>,
     bytes_done: u64,
@@ -98,19 +93,6 @@ pub struct Importer<'a> {
 }
 
 type OnProgress<'a> = Box<dyn FnMut(&Progress<'_>) + 'a>;
-
-/// Why reading a file stopped early.
-enum Stop {
-    /// The rest of the file cannot be read. Other files may be readable.
-    Source(Place, Error),
-    Log(Error),
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Log(error)
-    }
-}
 
 impl<'a> Importer<'a> {
     /// Creates an import into this store.
@@ -128,6 +110,7 @@ impl<'a> Importer<'a> {
             expired: Expired::default(),
             restores_erased: false,
             format: None,
+            checkpoints: Checkpoints::default(),
             line_bytes_max: LINE_BYTES_MAX,
             on_progress: None,
             bytes_done: 0,
@@ -155,6 +138,15 @@ impl<'a> Importer<'a> {
     #[must_use]
     pub fn restore_erased(mut self, restore: bool) -> Self {
         self.restores_erased = restore;
+        self
+    }
+
+    /// Whether all files are read, including those that did not change since an earlier import.
+    /// Default: false; checkpoints in the store's `cache/` show which files are unchanged. Reading
+    /// a file again adds nothing.
+    #[must_use]
+    pub fn reread(mut self, reread: bool) -> Self {
+        self.checkpoints.ignores_known = reread;
         self
     }
 
@@ -187,6 +179,10 @@ impl<'a> Importer<'a> {
             return Err(Error::invalid(NOT_A_FILE).with_path(path));
         }
         self.admit(path)?;
+        if let Some(store) = self.store {
+            let are_changed = self.checkpoints.recall(store);
+            self.run.set_conversations_changed(are_changed);
+        }
         self.run.load_tombstones(self.restores_erased)?;
         self.bytes_done = 0;
         let mut refused = None;
@@ -194,7 +190,7 @@ impl<'a> Importer<'a> {
             self.folder(path)?;
         } else {
             self.bytes_total = metadata.len();
-            match self.file(path) {
+            match self.file(path, &metadata) {
                 Ok(()) => {}
                 Err(Stop::Source(_, error)) => refused = Some(error.with_path(path)),
                 Err(Stop::Log(error)) => return Err(error),
@@ -224,6 +220,7 @@ impl<'a> Importer<'a> {
         let mut reader = Importer::over(&survey)
             .format(self.format)
             .restore_erased(self.restores_erased);
+        reader.checkpoints = self.checkpoints.for_survey(store);
         for path in paths.iter().map(AsRef::as_ref) {
             if fs::metadata(path).is_ok_and(|found| walk::is_open_pipe(path, &found)) {
                 let message = "cannot be read twice, to see first what retention would remove: choose to keep what is imported or to let it expire";
@@ -258,190 +255,17 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// Ends the import and returns its report.
+    /// Ends the import and returns its report. If files were read, what was recorded is synced to
+    /// disk, so that the next import need not read them again.
     ///
     /// # Errors
     /// Currently none. A later version may have to write at the end.
-    pub fn finish(self) -> Result<Report> {
+    pub fn finish(mut self) -> Result<Report> {
+        self.run.give_up_results();
+        if let Some(store) = self.store {
+            self.checkpoints.save(store, &mut self.run);
+        }
         Ok(self.run.into_report())
-    }
-
-    fn folder(&mut self, folder: &Path) -> Result<()> {
-        let sources = walk::sources(folder);
-        self.bytes_total = sources.iter().map(Source::bytes).sum();
-        for source in sources {
-            match source {
-                Source::File { path, .. } => match self.file(&path) {
-                    Ok(()) => {}
-                    Err(Stop::Source(place, error)) => self.run.broken(place, error.to_string()),
-                    Err(Stop::Log(error)) => return Err(error),
-                },
-                Source::Refused { path, reason } => {
-                    let place = self.run.open_file(&path);
-                    self.run.broken(place, reason);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn file(&mut self, path: &Path) -> Result<(), Stop> {
-        let read = self.read_file(path);
-        // Also after a read error: the lines read before it are kept.
-        if !matches!(read, Err(Stop::Log(_))) {
-            self.run.end_file();
-        }
-        read
-    }
-
-    fn read_file(&mut self, path: &Path) -> Result<(), Stop> {
-        let place = self.run.open_file(path);
-        match File::open(path) {
-            Ok(file) => self.read(path, place, file),
-            Err(e) => Err(Stop::Source(place, Error::io("read", path, e))),
-        }
-    }
-
-    /// Imports bytes as if they were a file's content.
-    #[cfg(any(test, fuzzing))]
-    pub(crate) fn bytes(&mut self, path: &Path, bytes: &[u8]) -> Result<()> {
-        let place = self.run.open_file(path);
-        let read = self.read(path, place, io::Cursor::new(bytes));
-        if let Err(Stop::Log(error)) = read {
-            return Err(error);
-        }
-        self.run.end_file();
-        self.run.settle()?;
-        match read {
-            Err(Stop::Source(_, error)) => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    fn read(
-        &mut self,
-        path: &Path,
-        mut place: Place,
-        mut file: impl Read + Seek,
-    ) -> Result<(), Stop> {
-        let unreadable = |place, e| Stop::Source(place, Error::io("read", path, e));
-        let mut head = Vec::new();
-        let format = match self.format {
-            Some(format) => Some(format),
-            None => match self
-                .detect(&mut file, &mut head)
-                .map_err(|e| unreadable(place, e))?
-            {
-                Detected::Known(format) => Some(format),
-                Detected::Empty => None,
-                Detected::Unfinished => {
-                    self.run.count_line(place);
-                    self.run.unfinished(place);
-                    None
-                }
-                Detected::Unknown => {
-                    return Err(Stop::Source(place, Error::invalid(UNKNOWN_FORMAT)));
-                }
-            },
-        };
-        let file = Cursor::new(head).chain(file);
-        self.run.count_file(place);
-        self.show_progress(path, 0);
-        let mut shown = 0;
-        let mut parser = format.map(|format| Parser::new(format, path));
-        let input = BufReader::with_capacity(READ_BYTES, file);
-        let mut lines = Lines::new(input, self.line_bytes_max);
-        while let Some(parser) = &mut parser {
-            place.line = lines.number() + 1;
-            let line = lines.read_next().map_err(|e| unreadable(place, e))?;
-            let Some(line) = line else { break };
-            self.line(place, &line, parser)?;
-            if lines.bytes_read() - shown >= PROGRESS_BYTES {
-                shown = lines.bytes_read();
-                self.show_progress(path, shown);
-            }
-        }
-        self.bytes_done += lines.bytes_read();
-        self.show_progress(path, 0);
-        Ok(())
-    }
-
-    /// Detects the format. A pipe cannot be rewound, so the bytes read from it are added to `head`.
-    fn detect(&self, file: &mut (impl Read + Seek), head: &mut Vec<u8>) -> io::Result<Detected> {
-        let line_bytes_max = self.line_bytes_max;
-        if file.stream_position().is_err() {
-            let tee = BufReader::new(Tee::new(file, head, line_bytes_max));
-            return format::detect(&mut Lines::new(tee, line_bytes_max));
-        }
-        let input = BufReader::new(&mut *file);
-        let detected = format::detect(&mut Lines::new(input, line_bytes_max))?;
-        file.rewind()?;
-        Ok(detected)
-    }
-
-    fn line(&mut self, place: Place, line: &Line<'_>, parser: &mut Parser) -> Result<()> {
-        let is_last = matches!(line, Line::Last(_));
-        let bytes = match line {
-            Line::Whole(bytes) | Line::Last(bytes) => without_bom(bytes).trim_ascii(),
-            Line::TooLong(bytes) => {
-                self.run.count_line(place);
-                let most = self.line_bytes_max;
-                let reason = format!("the line has {bytes} bytes: at most {most} are read");
-                self.run.broken(place, reason);
-                return Ok(());
-            }
-        };
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        self.run.count_line(place);
-        let facts = match std::str::from_utf8(bytes) {
-            Ok(text) => parser.read(place.line, text),
-            Err(e) => Err(format!("not UTF-8 at byte {}", e.valid_up_to())),
-        };
-        match facts {
-            Ok(facts) => self.run.take(place, facts),
-            Err(_) if is_last && lines::is_unfinished(bytes) => {
-                self.run.unfinished(place);
-                Ok(())
-            }
-            Err(reason) => {
-                self.run.broken(place, reason);
-                Ok(())
-            }
-        }
-    }
-
-    fn show_progress(&mut self, file: &Path, bytes_in_file: u64) {
-        if let Some(call) = &mut self.on_progress {
-            call(&Progress {
-                file,
-                bytes_done: self.bytes_done + bytes_in_file,
-                bytes_total: self.bytes_total,
-            });
-        }
-    }
-}
-
-/// The parser of one file's lines.
-enum Parser {
-    ClaudeCode(claude_code::Session),
-    Codex(codex::Rollout),
-}
-
-impl Parser {
-    fn new(format: Format, path: &Path) -> Parser {
-        match format {
-            Format::ClaudeCode => Parser::ClaudeCode(claude_code::Session::of_file(path)),
-            Format::Codex => Parser::Codex(codex::Rollout::new()),
-        }
-    }
-
-    fn read<'a>(&mut self, number: u64, text: &'a str) -> Result<Facts<'a>, String> {
-        match self {
-            Parser::ClaudeCode(session) => claude_code::read(session, text),
-            Parser::Codex(rollout) => rollout.read(number, text),
-        }
     }
 }
 

@@ -27,13 +27,16 @@ pub struct Progress<'a> {
 
 /// The result of an import.
 ///
-/// Turns, calls, results, conversations, messages, responses and tokens describe the sources. Each
-/// is counted once in the whole import, whether or not the store already had it. `added` counts
-/// what the store added.
+/// Turns, calls, results, conversations, messages, responses and tokens describe what was read of
+/// the sources. Each is counted once in the whole import, whether or not the store already had it.
+/// `added` counts what the store added.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Files read.
     pub files: u64,
+    /// Files that were not read, as they did not change since an earlier import. Their contents
+    /// are not counted.
+    pub unchanged: u64,
     /// Lines read, without empty lines.
     pub lines: u64,
     /// Lines that the store added.
@@ -76,7 +79,7 @@ pub struct Report {
     pub not_understood: BTreeMap<String, u64>,
     /// Lines, or whole files (line 0), that could not be read or that the store rejected.
     pub broken: Vec<Broken>,
-    /// The report of each file, in the order in which they were read. Not serialised.
+    /// The report of each file that was read, in their order. Not serialised.
     #[serde(skip)]
     pub per_file: Vec<FileReport>,
 }
@@ -118,6 +121,7 @@ impl Report {
 
     pub(super) fn add(&mut self, part: &Report) {
         self.files += part.files;
+        self.unchanged += part.unchanged;
         self.lines += part.lines;
         self.added += part.added;
         self.turns += part.turns;
@@ -167,6 +171,12 @@ impl FileState {
 
     pub(super) fn report(&mut self) -> &mut Report {
         &mut self.made.report
+    }
+
+    /// Whether nothing is to be reported when the file is imported again.
+    pub(super) fn is_clean(&self) -> bool {
+        let report = &self.made.report;
+        report.broken.is_empty() && (report.unfinished, report.erased, report.left_out) == (0, 0, 0)
     }
 
     pub(super) fn broken(&mut self, line: u64, reason: String) {

@@ -14,23 +14,20 @@ pub(super) const NOT_A_FILE: &str = "not a regular file";
 
 /// An entry under the folder.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(super) enum Found {
     File {
         path: PathBuf,
-        bytes: u64,
+        metadata: fs::Metadata,
     },
     /// A session file that cannot be read.
-    Refused {
-        path: PathBuf,
-        reason: String,
-    },
+    Refused { path: PathBuf, reason: String },
 }
 
-impl Source {
+impl Found {
     pub(super) fn bytes(&self) -> u64 {
         match self {
-            Source::File { bytes, .. } => *bytes,
-            Source::Refused { .. } => 0,
+            Found::File { metadata, .. } => metadata.len(),
+            Found::Refused { .. } => 0,
         }
     }
 }
@@ -40,7 +37,7 @@ const A_STORE: &str = "a decklog store, and no session files: 'decklog replay' r
 
 /// Every `*.jsonl` file under a folder, sorted by name on each level: a session comes before the
 /// folder of its sub-agents, which has its name. Stores under the folder are skipped.
-pub(super) fn sources(folder: &Path) -> Vec<Source> {
+pub(super) fn sources(folder: &Path) -> Vec<Found> {
     let mut found = Vec::new();
     // Symbolic links may point anywhere, including upwards, so each folder is entered once, by its
     // canonical path.
@@ -53,13 +50,13 @@ pub(super) fn sources(folder: &Path) -> Vec<Source> {
                 entries.sort_by_cached_key(|path| Reverse(place(path)));
                 ahead.append(&mut entries);
             }
-            Ok(Seen::File(bytes)) if jsonl => found.push(Source::File { path, bytes }),
-            Ok(Seen::Store) if path == folder => found.push(Source::Refused {
+            Ok(Seen::File(metadata)) if jsonl => found.push(Found::File { path, metadata }),
+            Ok(Seen::Store) if path == folder => found.push(Found::Refused {
                 path,
                 reason: A_STORE.to_owned(),
             }),
             // A pipe or a device could block forever.
-            Ok(Seen::Other) if jsonl => found.push(Source::Refused {
+            Ok(Seen::Other) if jsonl => found.push(Found::Refused {
                 path,
                 reason: NOT_A_FILE.to_owned(),
             }),
@@ -69,7 +66,7 @@ pub(super) fn sources(folder: &Path) -> Vec<Source> {
                 let dangling = error.kind() == io::ErrorKind::NotFound;
                 if jsonl || !dangling {
                     let reason = format!("cannot read: {error}");
-                    found.push(Source::Refused { path, reason });
+                    found.push(Found::Refused { path, reason });
                 }
             }
         }
@@ -106,14 +103,14 @@ enum Seen {
     Folder(Vec<PathBuf>),
     EnteredBefore,
     Store,
-    File(u64),
+    File(fs::Metadata),
     Other,
 }
 
 fn look(path: &Path, entered: &mut HashSet<PathBuf>) -> io::Result<Seen> {
     let metadata = fs::metadata(path)?;
     if metadata.is_file() {
-        return Ok(Seen::File(metadata.len()));
+        return Ok(Seen::File(metadata));
     }
     if !metadata.is_dir() {
         return Ok(Seen::Other);
@@ -136,11 +133,11 @@ mod tests {
         sources(folder)
             .into_iter()
             .map(|source| match source {
-                Source::File { path, .. } => {
+                Found::File { path, .. } => {
                     let path = path.strip_prefix(folder).unwrap();
                     path.to_str().unwrap().replace('\\', "/")
                 }
-                Source::Refused { path, reason } => panic!("{}: {reason}", path.display()),
+                Found::Refused { path, reason } => panic!("{}: {reason}", path.display()),
             })
             .collect()
     }
@@ -180,7 +177,7 @@ mod tests {
         fs::write(store.join("2025-12-27/events.0001.jsonl"), "").unwrap();
         fs::write(dir.path().join("x.jsonl"), "").unwrap();
         assert_eq!(names(dir.path()), ["x.jsonl"]);
-        let [Source::Refused { reason, .. }] = &sources(&store)[..] else {
+        let [Found::Refused { reason, .. }] = &sources(&store)[..] else {
             panic!("it is read");
         };
         assert_eq!(reason, A_STORE);

@@ -9,6 +9,7 @@
 mod commit;
 mod counts;
 mod health;
+mod log_mark;
 mod maintain;
 mod manifest;
 mod open_file_limits;
@@ -31,6 +32,7 @@ use uuid::Uuid;
 
 pub use counts::{Counts, KindCounts, SyncTimes};
 pub use health::{Health, LockState, NextRemoval, Usage};
+pub(crate) use log_mark::LogMark;
 pub(crate) use maintain::removals::Anchor;
 pub use maintain::removals::{RemovalReason, Removed};
 pub(crate) use maintain::rewrite::{Candidate, Dependents};
@@ -360,7 +362,6 @@ impl Inner {
     }
 
     /// Access to files of the store that hold no records.
-    #[cfg(feature = "http")]
     pub(crate) fn storage(&self) -> &dyn Storage {
         &*self.storage
     }

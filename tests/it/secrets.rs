@@ -687,6 +687,7 @@ fn importing_again_adds_nothing_where_secrets_are() {
     }
     let import = || {
         let mut importer = Importer::new(&store).expired(decklog::import::Expired::Expire);
+        importer = importer.reread(true);
         importer.path(dir.path()).unwrap();
         importer.finish().unwrap()
     };

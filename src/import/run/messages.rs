@@ -21,7 +21,7 @@ use crate::record::{
 /// The messages seen so far, over all files except where noted.
 #[derive(Default)]
 pub(super) struct Messages {
-    talks: IdSet,
+    pub(super) talks: IdSet,
     handed: IdSet,
     requests: IdMap<Request>,
     /// Where the responses of this file are counted.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
+pub(super) use headings::FileHeadings;
 use headings::Headings;
 use messages::Messages;
 
@@ -110,6 +111,14 @@ impl<'a> Run<'a> {
 
     pub(super) fn count_file(&mut self, place: Place) {
         self.report(place).files = 1;
+    }
+
+    /// Counts a file that did not change since an earlier import.
+    pub(super) fn skip_file(&mut self, path: &Path, headings: &FileHeadings) -> Place {
+        let place = self.open_file(path);
+        self.report(place).unchanged = 1;
+        self.recall_headings(place, headings);
+        place
     }
 
     pub(super) fn count_line(&mut self, place: Place) {
@@ -256,13 +265,14 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    pub(super) fn into_report(mut self) -> Report {
-        self.give_up_results();
+    pub(super) fn into_report(self) -> Report {
         let mut sum = Report::default();
         for state in self.files {
             let file = state.into_report();
             sum.add(&file.report);
-            sum.per_file.push(file);
+            if file.report.unchanged == 0 {
+                sum.per_file.push(file);
+            }
         }
         sum
     }

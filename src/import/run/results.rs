@@ -59,13 +59,13 @@ impl Run<'_> {
                 self.held.push((place, done));
             }
         }
-        self.resolve_headings()?;
+        let unsettled = self.resolve_headings()?;
         self.send_batch(false)?;
-        self.head_logged()
+        self.head_logged(&unsettled)
     }
 
     /// Ends an import: results without a call are given up.
-    pub(super) fn give_up_results(&mut self) {
+    pub(in crate::import) fn give_up_results(&mut self) {
         for (place, done) in std::mem::take(&mut self.held) {
             let reason = format!(
                 "a result of the call {}, which is neither in what was imported nor in the log",

@@ -137,7 +137,7 @@ fn a_report_has_its_fields_and_no_others() {
     let report = import_path(&log, &sample("codex-rollout.jsonl"));
     let fields = "added api_responses broken conversations erased files left_out lines messages \
                   not_understood repeated tokens_cache_read tokens_cache_write tokens_in tokens_out \
-                  tokens_reasoning tool_calls tool_results turns unfinished";
+                  tokens_reasoning tool_calls tool_results turns unchanged unfinished";
     let json = serde_json::to_value(&report).unwrap();
     let mut names: Vec<&String> = json.as_object().unwrap().keys().collect();
     names.sort();

@@ -22,7 +22,7 @@ fn an_import_counts_and_a_second_one_adds_nothing() {
     assert_eq!(sum["tokens_out"], 844);
     assert_eq!(sum["not_understood"]["file-history-snapshot"], 4);
 
-    let all = log.json(&["import", samples().to_str().unwrap()]);
+    let all = log.json(&["import", "--reread", samples().to_str().unwrap()]);
     assert_eq!(all.len(), 4);
     let sum = &all[3];
     assert_eq!(sum["tokens_in"], 126_012);
@@ -33,16 +33,26 @@ fn an_import_counts_and_a_second_one_adds_nothing() {
     assert_eq!(sum["messages"], 52);
     assert_eq!(sum["broken"], Value::Array(Vec::new()));
 
-    let again = log.json(&["import", samples().to_str().unwrap()]);
+    let again = log.json(&["import", "--reread", samples().to_str().unwrap()]);
     assert_eq!(again[3]["added"], 0);
     assert_eq!(again[3]["turns"], sum["turns"]);
     assert_eq!(again[3]["messages"], sum["messages"]);
-    let text = log.run(&["import", samples().to_str().unwrap()]);
+    let text = log.run(&["import", "--reread", samples().to_str().unwrap()]);
     assert!(
         out(&text).contains("\n  3 conversations with 52 messages\n"),
         "{}",
         out(&text)
     );
+
+    // Nothing changed: no file is read.
+    let unchanged = log.json(&["import", samples().to_str().unwrap()]);
+    assert_eq!(unchanged.len(), 1);
+    assert_eq!(unchanged[0]["unchanged"], 3);
+    assert_eq!(unchanged[0]["files"], 0);
+    let text = log.run(&["import", samples().to_str().unwrap()]);
+    assert_eq!(code(&text), OK);
+    let words = "\n  3 files unchanged since an earlier import, not read again\n";
+    assert!(out(&text).contains(words), "{}", out(&text));
 }
 
 #[test]
@@ -187,13 +197,23 @@ fn an_erased_session_stays_erased_until_it_is_asked_for() {
         "{told}"
     );
     assert_eq!(code(&log.run(&["get", "conversations", talk])), FINDINGS);
-    let sum = log.json(&["import", samples]);
-    assert_eq!(sum[3]["added"], 0);
-    assert!(sum[3]["left_out"].as_u64().unwrap() > 0);
+    let sum = log.json(&["import", samples]).pop().unwrap();
+    // The session and its sub-agent. The third file is unchanged.
+    assert_eq!((&sum["added"], &sum["files"]), (&0.into(), &2.into()));
+    assert!(sum["left_out"].as_u64().unwrap() > 0);
     let told = log.ok(&["import", samples, "--restore-erased"]);
     assert!(!told.contains("as they were erased"), "{told}");
     log.ok(&["get", "conversations", talk]);
-    assert_eq!(log.json(&["import", samples])[3]["left_out"], 0);
+    let sum = log.json(&["import", samples]).pop().unwrap();
+    assert_eq!(
+        (&sum["left_out"], &sum["unchanged"]),
+        (&0.into(), &3.into())
+    );
+    let sum = log.json(&["import", "--reread", samples]);
+    assert_eq!(
+        (&sum[3]["left_out"], &sum[3]["added"]),
+        (&0.into(), &0.into())
+    );
 }
 
 #[cfg(unix)]

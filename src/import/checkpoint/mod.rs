@@ -1,0 +1,253 @@
+//! `cache/imports`: which source files were imported, and how far, so that the next import reads
+//! only what is new.
+//!
+//! A file has a checkpoint once all of its lines are in the log and nothing about it remains to be
+//! reported: no broken line, no incomplete last line, nothing that was left out as erased. A
+//! checkpoint is written after the records, and used only while the log still has every line that
+//! it had then. Without it, the file is read again and adds nothing.
+
+mod source;
+
+use std::collections::BTreeMap;
+use std::path::{Path, absolute};
+use std::{fs, io};
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+pub(super) use source::{Hashed, Source};
+
+use super::Format;
+use super::run::{FileHeadings, Run};
+use crate::record::Kind;
+use crate::storage::{Access, read_all, replace_file};
+use crate::store::{LogMark, Store};
+
+const DIR: &str = "cache";
+const PATH: &str = "cache/imports";
+/// The first bytes of the file: its layout and the version of decklog that wrote it. Another
+/// version may import more of a file.
+const MAGIC: &[u8] = concat!(
+    "decklog imports 1, decklog ",
+    env!("CARGO_PKG_VERSION"),
+    "\n"
+)
+.as_bytes();
+/// The kinds that an import adds.
+const KINDS: [Kind; 4] = [
+    Kind::ConversationTurns,
+    Kind::ToolCalls,
+    Kind::Conversations,
+    Kind::Messages,
+];
+
+/// What was read of a file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Checkpoint {
+    /// The file before it was read.
+    source: Source,
+    /// The format that was set for the import, if any.
+    format: Option<String>,
+    /// Number of bytes read, and their XXH3.
+    bytes: u64,
+    hash: u64,
+    headings: FileHeadings,
+}
+
+/// The contents of `cache/imports`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Saved {
+    log: LogMark,
+    files: BTreeMap<String, Checkpoint>,
+}
+
+/// The checkpoints of earlier imports, and those that this import makes.
+#[derive(Default)]
+pub(super) struct Checkpoints {
+    /// Whether all files are read again.
+    pub(super) ignores_known: bool,
+    is_loaded: bool,
+    known: Option<Saved>,
+    log: Option<LogMark>,
+    /// Whether the log lost records during this import.
+    is_lost: bool,
+    /// By path, with the number of the file in this import.
+    made: BTreeMap<String, (usize, Checkpoint)>,
+}
+
+/// How to read a file.
+pub(super) enum Reading {
+    /// Not at all: it is unchanged.
+    Unchanged(Box<Checkpoint>),
+    Whole,
+}
+
+/// The key of a file: its absolute path.
+fn key(path: &Path) -> Option<String> {
+    absolute(path).ok()?.into_os_string().into_string().ok()
+}
+
+impl Checkpoints {
+    /// Whether files are compared with checkpoints, or get one.
+    pub(super) fn are_used(&self) -> bool {
+        self.log.is_some() || self.known.is_some()
+    }
+
+    /// Loads the checkpoints, unless the log lost some of their records. Returns whether
+    /// conversations may have changed since they were written.
+    pub(super) fn recall(&mut self, store: &Store) -> bool {
+        let log = store.log_mark(&KINDS).ok().flatten();
+        let is_loaded = std::mem::replace(&mut self.is_loaded, true);
+        let known = if is_loaded {
+            self.known.take()
+        } else {
+            load(store)
+        };
+        self.is_lost |= match (&self.log, &log) {
+            (Some(before), Some(now)) => !before.is_extended_by(now),
+            (_, now) => now.is_none(),
+        };
+        self.known = known.filter(|known| {
+            let held = |now| known.log.is_held_by(now, store.inner().storage());
+            !self.is_lost && log.as_ref().is_some_and(held)
+        });
+        let is_same = |known: &Saved| {
+            let log = log.as_ref();
+            log.is_some_and(|log| known.log.has_same(Kind::Conversations, log))
+        };
+        let are_same = self.known.as_ref().is_some_and(is_same);
+        self.log = log;
+        !are_same
+    }
+
+    /// The checkpoints for a survey of what an import would do.
+    pub(super) fn for_survey(&self, store: &Store) -> Checkpoints {
+        let mut checkpoints = Checkpoints {
+            ignores_known: self.ignores_known,
+            ..Checkpoints::default()
+        };
+        checkpoints.recall(store);
+        checkpoints
+    }
+
+    /// The checkpoint of a file that is to be read with this format.
+    fn known(&self, path: &Path, format: Option<Format>) -> Option<&Checkpoint> {
+        let known = self.known.as_ref().filter(|_| !self.ignores_known)?;
+        let found = known.files.get(&key(path)?)?;
+        (found.format.as_deref() == format.map(Format::as_str)).then_some(found)
+    }
+
+    /// The checkpoint of a file that did not change, as far as its times show.
+    pub(super) fn unchanged(
+        &self,
+        path: &Path,
+        source: &Source,
+        format: Option<Format>,
+    ) -> Option<&Checkpoint> {
+        let known = self.known(path, format)?;
+        let is_same = source.is_same_as(&known.source) && source.len() == known.bytes;
+        is_same.then_some(known)
+    }
+
+    /// How to read an open file whose times are not those of its checkpoint.
+    pub(super) fn reading(
+        &self,
+        path: &Path,
+        (file, source): (&mut fs::File, Source),
+        format: Option<Format>,
+    ) -> io::Result<Reading> {
+        let Some(known) = self.known(path, format) else {
+            return Ok(Reading::Whole);
+        };
+        if !source.may_extend(&known.source) || source.len() != known.bytes {
+            return Ok(Reading::Whole);
+        }
+        let start = source::hash_start(file, known.bytes)?;
+        if start.is_none_or(|start| start.digest() != known.hash) {
+            io::Seek::rewind(file)?;
+            return Ok(Reading::Whole);
+        }
+        Ok(Reading::Unchanged(Box::new(Checkpoint {
+            source,
+            ..known.clone()
+        })))
+    }
+
+    /// Adds the checkpoint of a file, to be written if nothing about the file is to be reported.
+    pub(super) fn add(&mut self, path: &Path, file: usize, made: Checkpoint) {
+        if let Some(key) = key(path) {
+            self.made.insert(key, (file, made));
+        }
+    }
+
+    /// Writes the checkpoints after all records. Errors are ignored: then the files are read again.
+    pub(super) fn save(self, store: &Store, run: &mut Run<'_>) {
+        if !self.made.is_empty() && store.sync().is_ok() {
+            let _ = self.saved(store, run).map(|saved| write(store, &saved));
+        }
+    }
+
+    /// `None` if the log lost records meanwhile.
+    fn saved(self, store: &Store, run: &mut Run<'_>) -> Option<Saved> {
+        let now = store.log_mark(&KINDS).ok()??;
+        let before = self.log.filter(|_| !self.is_lost)?;
+        if !before.is_extended_by(&now) {
+            return None;
+        }
+        let known = self.known.as_ref();
+        let log = now.saved(store.inner().storage(), known.map(|known| &known.log))?;
+        let made = self.made.into_iter().filter_map(|(path, (file, made))| {
+            let headings = run.headings_of(file)?;
+            Some((path, Checkpoint { headings, ..made }))
+        });
+        let mut files: BTreeMap<_, _> = made.collect();
+        for (path, checkpoint) in known.into_iter().flat_map(|known| &known.files) {
+            let is_there = || fs::metadata(path).is_ok();
+            if !files.contains_key(path) && is_there() {
+                files.insert(path.clone(), checkpoint.clone());
+            }
+        }
+        Some(Saved { log, files })
+    }
+}
+
+impl Checkpoint {
+    /// The checkpoint of a file that was read whole.
+    pub(super) fn new(source: Source, format: Option<Format>, bytes: u64, hash: u64) -> Self {
+        Checkpoint {
+            source,
+            format: format.map(|format| format.as_str().to_owned()),
+            bytes,
+            hash,
+            headings: FileHeadings::default(),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn headings(&self) -> &FileHeadings {
+        &self.headings
+    }
+}
+
+/// Reads the file; `None` if it is missing, damaged, or of another version.
+fn load(store: &Store) -> Option<Saved> {
+    let file = store.inner().storage().open(PATH, Access::Read).ok()?;
+    let bytes = read_all(&*file).ok()?;
+    let (body, hash) = bytes.split_last_chunk()?;
+    if xxh3_64(body) != u64::from_le_bytes(*hash) {
+        return None;
+    }
+    serde_json::from_slice(body.strip_prefix(MAGIC)?).ok()
+}
+
+fn write(store: &Store, saved: &Saved) -> io::Result<()> {
+    let storage = store.inner().storage();
+    let mut bytes = MAGIC.to_vec();
+    serde_json::to_writer(&mut bytes, &saved)?;
+    bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
+    storage.create_dir(DIR)?;
+    replace_file(storage, PATH, &bytes)
+}

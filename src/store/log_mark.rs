@@ -1,0 +1,201 @@
+//! Marks of the log: how far its segments reached when a cache outside the index was written, and
+//! whether a later log still has all of that.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::Result;
+use crate::record::{Kind, now};
+use crate::segment::SegmentName;
+use crate::storage::{Access, FileTimes, Storage, read_full};
+use crate::store::{Snapshot, Store};
+
+/// Number of bytes before the end of a segment that are compared: more than the checksum and the
+/// LF of its last line.
+const LAST_BYTES: u64 = 64;
+/// A file changed less than this time ago may be changed again without a change of its times,
+/// since the clocks of file systems are coarse.
+const SETTLED_NS: i64 = 2_000_000_000;
+
+/// The segments of some kinds at one moment, and what else must be the same for their records to be
+/// as they were then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LogMark {
+    store_id: Uuid,
+    /// Hash of the privacy settings.
+    privacy: u64,
+    /// Number of damaged places of each class.
+    damage: Vec<u64>,
+    /// By name, as [`SegmentName::pack`] packs it.
+    segments: BTreeMap<u64, SegmentMark>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct SegmentMark {
+    identity: u64,
+    /// The end of the last line.
+    end: u64,
+    /// Hash of the bytes before `end`; in a saved mark.
+    #[serde(default)]
+    last: u64,
+    /// In a saved mark, the times of the file if it had no bytes after `end` and was not changed
+    /// shortly before.
+    #[serde(default)]
+    times: Option<(i64, i64)>,
+}
+
+impl SegmentMark {
+    fn is_extended_by(&self, later: &SegmentMark) -> bool {
+        self.identity == later.identity && self.end <= later.end
+    }
+
+    /// Adds what a later process needs to recognize the segment. `None` if the file differs from
+    /// what this process knows.
+    fn saved(
+        &self,
+        storage: &dyn Storage,
+        path: &str,
+        known: Option<&SegmentMark>,
+    ) -> Option<SegmentMark> {
+        let now_ns = now().saturating_mul(1_000_000);
+        let stat = storage.stat(path).ok()?;
+        let times = storage.times(path).ok()?;
+        if stat.identity != self.identity || stat.len < self.end {
+            return None;
+        }
+        let is_known = |known: &&SegmentMark| {
+            (known.identity, known.end) == (self.identity, self.end)
+                && known.times.is_some()
+                && known.times == times.map(|times| (times.modified_ns, times.changed_ns))
+        };
+        if let Some(known) = known.filter(is_known) {
+            return Some(known.clone());
+        }
+        let is_settled = |times: &FileTimes| {
+            let changed_ns = times.modified_ns.max(times.changed_ns);
+            changed_ns.saturating_add(SETTLED_NS) < now_ns
+        };
+        let times = times.filter(|times| stat.len == self.end && is_settled(times));
+        Some(SegmentMark {
+            last: last_of(storage, path, self.end)?,
+            times: times.map(|times| (times.modified_ns, times.changed_ns)),
+            ..*self
+        })
+    }
+
+    /// Whether the file still begins with what was there when this mark was saved.
+    fn is_in(&self, storage: &dyn Storage, path: &str) -> bool {
+        let Ok(stat) = storage.stat(path) else {
+            return false;
+        };
+        if stat.identity != self.identity || stat.len < self.end {
+            return false;
+        }
+        let times = storage.times(path).ok().flatten();
+        let times = times.map(|times| (times.modified_ns, times.changed_ns));
+        let is_untouched = stat.len == self.end && times.is_some() && times == self.times;
+        is_untouched || last_of(storage, path, self.end) == Some(self.last)
+    }
+}
+
+/// Hash of the last bytes before an offset of a file.
+fn last_of(storage: &dyn Storage, path: &str, end: u64) -> Option<u64> {
+    let file = storage.open(path, Access::Read).ok()?;
+    let start = end.saturating_sub(LAST_BYTES);
+    let mut bytes = vec![0; usize::try_from(end - start).ok()?];
+    let read = read_full(&*file, &mut bytes, start).ok()?;
+    (read == bytes.len()).then(|| xxh3_64(&bytes))
+}
+
+fn path_of(name: u64) -> Option<String> {
+    SegmentName::unpack(name).map(SegmentName::path)
+}
+
+impl LogMark {
+    /// Whether everything up to this mark is also in a later one of the same handle.
+    pub(crate) fn is_extended_by(&self, later: &LogMark) -> bool {
+        let is_in_later = |(name, segment): (&u64, &SegmentMark)| {
+            let later = later.segments.get(name);
+            later.is_some_and(|later| segment.is_extended_by(later))
+        };
+        (self.store_id, self.privacy, &self.damage)
+            == (later.store_id, later.privacy, &later.damage)
+            && self.segments.iter().all(is_in_later)
+    }
+
+    /// Whether everything up to this saved mark is still in the log, of which `now` is the mark.
+    ///
+    /// A replaced, removed or truncated segment is another file or shorter. Bytes that were
+    /// inserted or removed before `end` move the last line, and other changes damage a line.
+    pub(crate) fn is_held_by(&self, now: &LogMark, storage: &dyn Storage) -> bool {
+        let is_there = |(name, segment): (&u64, &SegmentMark)| {
+            path_of(*name).is_some_and(|path| segment.is_in(storage, &path))
+        };
+        self.is_extended_by(now) && self.segments.iter().all(is_there)
+    }
+
+    /// The mark to save, with what a later process needs to compare. `None` if a segment is no
+    /// longer as this process knows it.
+    /// `known`: an earlier saved mark, which spares reading the segments that did not change since.
+    pub(crate) fn saved(&self, storage: &dyn Storage, known: Option<&LogMark>) -> Option<LogMark> {
+        let segments = self.segments.iter().map(|(name, segment)| {
+            let known = known.and_then(|known| known.segments.get(name));
+            let saved = segment.saved(storage, &path_of(*name)?, known)?;
+            Some((*name, saved))
+        });
+        Some(LogMark {
+            segments: segments.collect::<Option<_>>()?,
+            ..self.clone()
+        })
+    }
+
+    /// Whether both have the same lines of a kind.
+    pub(crate) fn has_same(&self, kind: Kind, other: &LogMark) -> bool {
+        let of = |mark: &LogMark| {
+            let segments = mark.segments.iter().filter(|(name, _)| {
+                SegmentName::unpack(**name).is_some_and(|name| name.kind == kind)
+            });
+            let segments = segments.map(|(name, segment)| (*name, segment.identity, segment.end));
+            segments.collect::<Vec<_>>()
+        };
+        of(self) == of(other)
+    }
+}
+
+impl Store {
+    /// The mark of these kinds; `None` if not all segments can be read.
+    pub(crate) fn log_mark(&self, kinds: &[Kind]) -> Result<Option<LogMark>> {
+        let privacy = self.settings()?.privacy;
+        let privacy = xxh3_64(&serde_json::to_vec(&privacy).unwrap_or_default());
+        let inner = self.inner();
+        inner.with_snapshot(|view| {
+            let damage = view.state.damage_counts.by_class();
+            Ok(view.segment_marks(kinds).map(|segments| LogMark {
+                store_id: inner.store_id,
+                privacy,
+                damage: damage.map(|(_, count)| count).collect(),
+                segments,
+            }))
+        })
+    }
+}
+
+impl Snapshot<'_> {
+    fn segment_marks(&self, kinds: &[Kind]) -> Option<BTreeMap<u64, SegmentMark>> {
+        let segments = self.state.present_in_order();
+        let segments = segments.filter(|(_, segment)| kinds.contains(&segment.name.kind));
+        let segments = segments.map(|(_, segment)| {
+            let mark = SegmentMark {
+                identity: segment.identity,
+                end: segment.end,
+                last: 0,
+                times: None,
+            };
+            (segment.name.pack(), mark)
+        });
+        self.state.is_sound().then(|| segments.collect())
+    }
+}
