@@ -7,7 +7,7 @@ use std::path::Path;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::batch::Place;
-use super::checkpoint::{Checkpoint, Hashed, Reading, Source};
+use super::checkpoint::{Checkpoint, Hashed, Reading};
 use super::facts::Facts;
 use super::format::{self, Detected};
 use super::lines::{self, Line, Lines};
@@ -56,8 +56,7 @@ impl Importer<'_> {
     }
 
     pub(super) fn file(&mut self, path: &Path, metadata: &Metadata) -> Result<(), Stop> {
-        let is_used = self.checkpoints.are_used();
-        let source = is_used.then(|| Source::of(path, metadata)).flatten();
+        let source = self.checkpoints.source(path, metadata);
         let unchanged =
             source.and_then(|source| self.checkpoints.unchanged(path, &source, self.format));
         if let Some(checkpoint) = unchanged {
@@ -76,10 +75,7 @@ impl Importer<'_> {
 
     fn read_file(&mut self, path: &Path) -> Result<(), Stop> {
         let opened = File::open(path).and_then(|mut file| {
-            if !self.checkpoints.are_used() {
-                return Ok((file, None, Reading::Whole));
-            }
-            let source = Source::of(path, &file.metadata()?);
+            let source = self.checkpoints.source(path, &file.metadata()?);
             let reading = match source {
                 Some(source) => self
                     .checkpoints

@@ -15,7 +15,8 @@ use std::{fs, io};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-pub(super) use source::{Hashed, Source};
+pub(super) use source::Hashed;
+use source::{SETTLED_NS, Source};
 
 use super::Format;
 use super::run::{FileHeadings, Run};
@@ -62,7 +63,6 @@ struct Saved {
 }
 
 /// The checkpoints of earlier imports, and those that this import makes.
-#[derive(Default)]
 pub(super) struct Checkpoints {
     /// Whether all files are read again.
     pub(super) ignores_known: bool,
@@ -73,6 +73,21 @@ pub(super) struct Checkpoints {
     is_lost: bool,
     /// By path, with the number of the file in this import.
     made: BTreeMap<String, (usize, Checkpoint)>,
+    settled_ns: i64,
+}
+
+impl Default for Checkpoints {
+    fn default() -> Checkpoints {
+        Checkpoints {
+            ignores_known: false,
+            is_loaded: false,
+            known: None,
+            log: None,
+            is_lost: false,
+            made: BTreeMap::new(),
+            settled_ns: SETTLED_NS,
+        }
+    }
 }
 
 /// How to read a file.
@@ -88,9 +103,17 @@ fn key(path: &Path) -> Option<String> {
 }
 
 impl Checkpoints {
-    /// Whether files are compared with checkpoints, or get one.
-    pub(super) fn are_used(&self) -> bool {
-        self.log.is_some() || self.known.is_some()
+    /// The file with these metadata. `None` if it gets no checkpoint.
+    pub(super) fn source(&self, path: &Path, metadata: &fs::Metadata) -> Option<Source> {
+        let is_used = self.log.is_some();
+        is_used
+            .then(|| Source::of(path, metadata, self.settled_ns))
+            .flatten()
+    }
+
+    #[cfg(test)]
+    pub(super) fn trust_times_at_once(&mut self) {
+        self.settled_ns = 0;
     }
 
     /// Loads the checkpoints, unless the log lost some of their records. Returns whether

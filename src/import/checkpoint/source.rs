@@ -11,7 +11,7 @@ use crate::record::now;
 
 /// A file changed less than this time ago may be changed again without a change of its times,
 /// since the clocks of file systems are coarse.
-const SETTLED_NS: i64 = 2_000_000_000;
+pub(super) const SETTLED_NS: i64 = 2_000_000_000;
 const READ_BYTES: usize = 256 << 10;
 
 /// A file at one moment.
@@ -50,9 +50,9 @@ impl Stat {
     }
 
     /// Whether any later change also changes the times.
-    fn is_settled(&self) -> bool {
+    fn is_settled(&self, settled_ns: i64) -> bool {
         let changed_ns = self.modified_ns.max(self.changed_ns);
-        changed_ns.saturating_add(SETTLED_NS) < now().saturating_mul(1_000_000)
+        changed_ns.saturating_add(settled_ns) < now().saturating_mul(1_000_000)
     }
 }
 
@@ -67,8 +67,8 @@ pub(in crate::import) struct Source {
 }
 
 impl Source {
-    /// `None` if it is not a regular file.
-    pub(in crate::import) fn of(path: &Path, metadata: &Metadata) -> Option<Source> {
+    /// `None` if it is not a regular file. `settled_ns`: the age at which times suffice.
+    pub(super) fn of(path: &Path, metadata: &Metadata, settled_ns: i64) -> Option<Source> {
         if !metadata.is_file() {
             return None;
         }
@@ -80,7 +80,8 @@ impl Source {
         Some(Source {
             stat,
             beside,
-            is_settled: stat.is_settled() && beside.is_none_or(|stat| stat.is_settled()),
+            is_settled: stat.is_settled(settled_ns)
+                && beside.is_none_or(|stat| stat.is_settled(settled_ns)),
         })
     }
 
@@ -96,7 +97,7 @@ impl Source {
     /// Whether this can be what was `known`, with more bytes at its end.
     pub(super) fn may_extend(&self, known: &Source) -> bool {
         (self.stat.identity, self.beside) == (known.stat.identity, known.beside)
-            && self.beside.is_none_or(|stat| stat.is_settled())
+            && (known.is_settled || known.beside.is_none())
     }
 }
 

@@ -176,10 +176,10 @@ impl Run<'_> {
             for of_turn in &mut of_file.of_turns {
                 let is_new = *is_new || of_turn.thread.is_none();
                 if of_turn.thread.is_none() {
-                    of_turn.thread = match self.turns.get(&of_turn.turn) {
-                        Some(turn) => turn.thread,
-                        None => (self.batch.log().get_turn(of_turn.turn)?)
-                            .and_then(|turn| turn.thread_id),
+                    // The session that was imported first has the turn.
+                    of_turn.thread = match self.batch.log().get_turn(of_turn.turn)? {
+                        Some(turn) => turn.thread_id,
+                        None => self.turns.get(&of_turn.turn).and_then(|turn| turn.thread),
                     };
                 }
                 if let Some(thread) = of_turn.thread {
