@@ -112,6 +112,11 @@ impl Checkpoints {
     }
 
     #[cfg(test)]
+    pub(super) fn has_known(&self) -> bool {
+        self.known.is_some()
+    }
+
+    #[cfg(test)]
     pub(super) fn trust_times_at_once(&mut self) {
         self.settled_ns = 0;
     }

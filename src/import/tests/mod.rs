@@ -3,6 +3,7 @@
 // A `json!` as an argument reads best without `&`.
 #![allow(clippy::needless_pass_by_value)]
 
+mod checkpoint_faults;
 mod checkpoints;
 mod claude_code;
 mod codex;
