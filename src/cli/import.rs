@@ -28,6 +28,8 @@ const BROKEN_SHOWN_MAX: usize = 20;
 /// Folders are searched for *.jsonl files. Importing again adds only new records, and skips files
 /// that did not change since. A store that this command creates keeps everything. If retention would remove some of the new records, nothing is
 /// imported without --keep or --expire. Erased conversations are skipped.
+// The switches are independent.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog import ~/.claude/projects ~/.codex/sessions")]
 pub struct Args {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::heading::Heading;
@@ -52,7 +53,7 @@ impl Facts<'_> {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tokens {
     /// All prompt tokens.
     pub(super) input: u64,

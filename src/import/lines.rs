@@ -38,12 +38,21 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
+    /// Continues after `number` lines and `bytes` bytes.
+    pub(super) fn after(self, number: u64, bytes: u64) -> Self {
+        Lines {
+            number,
+            bytes_read: bytes,
+            ..self
+        }
+    }
+
     /// Number of the line read last, from 1; 0 before the first.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Number of bytes read so far.
+    /// Number of bytes up to here.
     pub(super) fn bytes_read(&self) -> u64 {
         self.bytes_read
     }

@@ -85,7 +85,7 @@ pub struct Importer<'a> {
     expired: Expired,
     restores_erased: bool,
     format: Option<Format>,
-    checkpoints: Checkpoints,
+    checkpoints: Checkpoints<'a>,
     line_bytes_max: usize,
     on_progress: Option<OnProgress<'a>>,
     bytes_done: u64,

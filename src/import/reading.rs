@@ -4,13 +4,15 @@ use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Cursor, Read, Seek};
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::batch::Place;
-use super::checkpoint::{Checkpoint, Hashed, Reading};
+use super::checkpoint::{Checkpoint, Hashed, Reading, State};
 use super::facts::Facts;
 use super::format::{self, Detected};
 use super::lines::{self, Line, Lines};
+use super::run::KeptLines;
 use super::tee::Tee;
 use super::walk::{self, Found};
 use super::{Format, Importer, Progress, claude_code, codex, without_bom};
@@ -27,6 +29,30 @@ pub(super) enum Stop {
     /// The rest of the file cannot be read. Other files may be readable.
     Source(Place, Error),
     Log(Error),
+}
+
+/// A position between two lines of a file.
+struct Position {
+    /// Bytes after it that were already read.
+    head: Vec<u8>,
+    /// The number of lines and bytes before it.
+    number: u64,
+    bytes: u64,
+    /// The parser of the lines after it; `None` if there are none that can be read.
+    parser: Option<Parser>,
+    /// Whether no bytes can be added to the line before it.
+    is_end_of_line: bool,
+}
+
+impl Position {
+    /// The state to keep, so that later lines can be read from here.
+    fn state(self, lines: Option<KeptLines>) -> Option<State> {
+        Some(State {
+            number: self.number,
+            parser: self.parser.filter(|_| self.is_end_of_line)?,
+            lines: lines?,
+        })
+    }
 }
 
 impl From<Error> for Stop {
@@ -60,9 +86,7 @@ impl Importer<'_> {
         let unchanged =
             source.and_then(|source| self.checkpoints.unchanged(path, &source, self.format));
         if let Some(checkpoint) = unchanged {
-            self.run.skip_file(path, checkpoint.headings());
-            self.bytes_done += checkpoint.bytes();
-            self.show_progress(path, 0);
+            self.skip(path, &checkpoint.clone());
             return Ok(());
         }
         let read = self.read_file(path);
@@ -76,43 +100,80 @@ impl Importer<'_> {
     fn read_file(&mut self, path: &Path) -> Result<(), Stop> {
         let opened = File::open(path).and_then(|mut file| {
             let source = self.checkpoints.source(path, &file.metadata()?);
-            let reading = match source {
-                Some(source) => self
-                    .checkpoints
-                    .reading(path, (&mut file, source), self.format)?,
-                None => Reading::Whole,
-            };
-            Ok((file, source, reading))
+            let reading = source.map(|source| {
+                let file = (&mut file, source);
+                self.checkpoints.reading(path, file, self.format)
+            });
+            Ok((file, source, reading.unwrap_or(Ok(Reading::Whole))?))
         });
-        let (file, source, reading) = match opened {
+        let (mut file, source, reading) = match opened {
             Ok(opened) => opened,
             Err(e) => {
                 let place = self.run.open_file(path);
                 return Err(Stop::Source(place, Error::io("read", path, e)));
             }
         };
-        if let Reading::Unchanged(checkpoint) = reading {
-            let place = self.run.skip_file(path, checkpoint.headings());
-            self.bytes_done += checkpoint.bytes();
-            self.show_progress(path, 0);
-            self.checkpoints.add(path, place.file, *checkpoint);
+        let keeps_state = |source| self.checkpoints.keeps_state(path, source, self.format);
+        if source.as_ref().is_some_and(keeps_state) {
+            self.run.keep_lines();
+        }
+        let (place, mut hash, start) = match reading {
+            Reading::Unchanged(checkpoint) => {
+                let place = self.skip(path, &checkpoint);
+                self.checkpoints.add(path, place.file, *checkpoint, None);
+                return Ok(());
+            }
+            Reading::Rest(rest) => {
+                let place = self.run.open_file(path);
+                self.run.recall_headings(place, rest.checkpoint.headings());
+                let State {
+                    number,
+                    parser,
+                    lines,
+                } = rest.state;
+                self.run.recall_lines(place, lines);
+                let start = Position {
+                    head: Vec::new(),
+                    number,
+                    bytes: rest.checkpoint.bytes(),
+                    parser: Some(parser),
+                    is_end_of_line: true,
+                };
+                (place, Some(rest.hash), start)
+            }
+            Reading::Whole => {
+                let place = self.run.open_file(path);
+                let start = self.start(path, place, &mut file)?;
+                (place, source.map(|_| Xxh3::new()), start)
+            }
+        };
+        let end = self.lines(path, place, Hashed::new(file, hash.as_mut()), start)?;
+        let (Some(source), Some(hash)) = (source, hash) else {
             return Ok(());
-        }
-        let place = self.run.open_file(path);
-        let mut hash = source.map(|_| Xxh3::new());
-        let bytes = self.read(path, place, file, hash.as_mut())?;
-        if let (Some(source), Some(hash)) = (source, hash) {
-            let made = Checkpoint::new(source, self.format, bytes, hash.digest());
-            self.checkpoints.add(path, place.file, made);
-        }
+        };
+        let checkpoint = Checkpoint::new(source, self.format, end.bytes, hash.digest());
+        let state = end.state(self.run.kept_lines());
+        self.checkpoints
+            .add(path, place.file, checkpoint, state.as_ref());
         Ok(())
+    }
+
+    /// Skips a file that did not change.
+    fn skip(&mut self, path: &Path, checkpoint: &Checkpoint) -> Place {
+        let place = self.run.skip_file(path, checkpoint.headings());
+        self.bytes_done += checkpoint.bytes();
+        self.show_progress(path, 0);
+        place
     }
 
     /// Imports bytes as if they were a file's content.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn bytes(&mut self, path: &Path, bytes: &[u8]) -> Result<()> {
         let place = self.run.open_file(path);
-        let read = self.read(path, place, io::Cursor::new(bytes), None);
+        let mut input = Cursor::new(bytes);
+        let read = self
+            .start(path, place, &mut input)
+            .and_then(|start| self.lines(path, place, input, start));
         if let Err(Stop::Log(error)) = read {
             return Err(error);
         }
@@ -124,45 +185,63 @@ impl Importer<'_> {
         }
     }
 
-    /// Reads a file to its end. Returns the number of its bytes.
-    fn read(
+    /// The position before the first line of a file.
+    fn start(
+        &mut self,
+        path: &Path,
+        place: Place,
+        file: &mut (impl Read + Seek),
+    ) -> Result<Position, Stop> {
+        let mut head = Vec::new();
+        let detected = match self.format {
+            Some(format) => Ok(Detected::Known(format)),
+            None => self.detect(file, &mut head),
+        };
+        let detected = detected.map_err(|e| Stop::Source(place, Error::io("read", path, e)))?;
+        let format = match detected {
+            Detected::Known(format) => Some(format),
+            Detected::Empty => None,
+            Detected::Unfinished => {
+                self.run.count_line(place);
+                self.run.unfinished(place);
+                None
+            }
+            Detected::Unknown => {
+                return Err(Stop::Source(place, Error::invalid(UNKNOWN_FORMAT)));
+            }
+        };
+        Ok(Position {
+            head,
+            number: 0,
+            bytes: 0,
+            parser: format.map(|format| Parser::new(format, path)),
+            is_end_of_line: true,
+        })
+    }
+
+    /// Reads the lines of a file from a position to its end.
+    fn lines(
         &mut self,
         path: &Path,
         mut place: Place,
-        mut file: impl Read + Seek,
-        hash: Option<&mut Xxh3>,
-    ) -> Result<u64, Stop> {
-        let unreadable = |place, e| Stop::Source(place, Error::io("read", path, e));
-        let mut head = Vec::new();
-        let format = match self.format {
-            Some(format) => Some(format),
-            None => match self
-                .detect(&mut file, &mut head)
-                .map_err(|e| unreadable(place, e))?
-            {
-                Detected::Known(format) => Some(format),
-                Detected::Empty => None,
-                Detected::Unfinished => {
-                    self.run.count_line(place);
-                    self.run.unfinished(place);
-                    None
-                }
-                Detected::Unknown => {
-                    return Err(Stop::Source(place, Error::invalid(UNKNOWN_FORMAT)));
-                }
-            },
-        };
-        let file = Hashed::new(Cursor::new(head).chain(file), hash);
+        file: impl Read,
+        from: Position,
+    ) -> Result<Position, Stop> {
         self.run.count_file(place);
-        self.show_progress(path, 0);
-        let mut shown = 0;
-        let mut parser = format.map(|format| Parser::new(format, path));
-        let input = BufReader::with_capacity(READ_BYTES, file);
-        let mut lines = Lines::new(input, self.line_bytes_max);
+        self.show_progress(path, from.bytes);
+        let mut shown = from.bytes;
+        let mut parser = from.parser;
+        let mut is_end_of_line = from.is_end_of_line;
+        let input = Cursor::new(from.head).chain(file);
+        let input = BufReader::with_capacity(READ_BYTES, input);
+        let lines = Lines::new(input, self.line_bytes_max);
+        let mut lines = lines.after(from.number, from.bytes);
         while let Some(parser) = &mut parser {
             place.line = lines.number() + 1;
-            let line = lines.read_next().map_err(|e| unreadable(place, e))?;
+            let line = lines.read_next();
+            let line = line.map_err(|e| Stop::Source(place, Error::io("read", path, e)))?;
             let Some(line) = line else { break };
+            is_end_of_line = matches!(line, Line::Whole(_));
             self.line(place, &line, parser)?;
             if lines.bytes_read() - shown >= PROGRESS_BYTES {
                 shown = lines.bytes_read();
@@ -171,7 +250,13 @@ impl Importer<'_> {
         }
         self.bytes_done += lines.bytes_read();
         self.show_progress(path, 0);
-        Ok(lines.bytes_read())
+        Ok(Position {
+            head: Vec::new(),
+            number: lines.number(),
+            bytes: lines.bytes_read(),
+            parser,
+            is_end_of_line,
+        })
     }
 
     /// Detects the format. A pipe cannot be rewound, so the bytes read from it are added to `head`.
@@ -232,7 +317,8 @@ impl Importer<'_> {
 }
 
 /// The parser of one file's lines.
-enum Parser {
+#[derive(Serialize, Deserialize)]
+pub(super) enum Parser {
     ClaudeCode(claude_code::Session),
     Codex(codex::Rollout),
 }

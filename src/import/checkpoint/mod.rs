@@ -7,16 +7,19 @@
 //! it had then. Without it, the file is read again and adds nothing.
 
 mod source;
+mod state;
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Seek};
 use std::path::{Path, absolute};
-use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 pub(super) use source::Hashed;
 use source::{SETTLED_NS, Source};
+pub(super) use state::State;
 
 use super::Format;
 use super::run::{FileHeadings, Run};
@@ -42,6 +45,10 @@ const KINDS: [Kind; 4] = [
     Kind::Messages,
 ];
 
+/// Minimum length of a file of which the state is kept. A shorter one is read again in a few
+/// milliseconds once it has grown.
+const STATE_BYTES_MIN: u64 = 4 << 20;
+
 /// What was read of a file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Checkpoint {
@@ -53,6 +60,9 @@ pub(super) struct Checkpoint {
     bytes: u64,
     hash: u64,
     headings: FileHeadings,
+    /// Hash of the state after the last line, if it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<u64>,
 }
 
 /// The contents of `cache/imports`.
@@ -62,8 +72,12 @@ struct Saved {
     files: BTreeMap<String, Checkpoint>,
 }
 
+/// States by their hash.
+type States = BTreeMap<u64, Vec<u8>>;
+
 /// The checkpoints of earlier imports, and those that this import makes.
-pub(super) struct Checkpoints {
+pub(super) struct Checkpoints<'a> {
+    store: Option<&'a Store>,
     /// Whether all files are read again.
     pub(super) ignores_known: bool,
     is_loaded: bool,
@@ -71,14 +85,24 @@ pub(super) struct Checkpoints {
     log: Option<LogMark>,
     /// Whether the log lost records during this import.
     is_lost: bool,
-    /// By path, with the number of the file in this import.
-    made: BTreeMap<String, (usize, Checkpoint)>,
+    /// By path.
+    made: BTreeMap<String, Made>,
     settled_ns: i64,
+    state_bytes_min: u64,
 }
 
-impl Default for Checkpoints {
-    fn default() -> Checkpoints {
+/// A checkpoint that this import makes.
+struct Made {
+    /// The number of the file in this import.
+    file: usize,
+    checkpoint: Checkpoint,
+    state: Option<Vec<u8>>,
+}
+
+impl Default for Checkpoints<'_> {
+    fn default() -> Self {
         Checkpoints {
+            store: None,
             ignores_known: false,
             is_loaded: false,
             known: None,
@@ -86,6 +110,7 @@ impl Default for Checkpoints {
             is_lost: false,
             made: BTreeMap::new(),
             settled_ns: SETTLED_NS,
+            state_bytes_min: STATE_BYTES_MIN,
         }
     }
 }
@@ -94,7 +119,16 @@ impl Default for Checkpoints {
 pub(super) enum Reading {
     /// Not at all: it is unchanged.
     Unchanged(Box<Checkpoint>),
+    /// From the end of its checkpoint on, to which the file is positioned.
+    Rest(Box<Rest>),
     Whole,
+}
+
+/// What is known of the start of a file.
+pub(super) struct Rest {
+    pub(super) checkpoint: Checkpoint,
+    pub(super) hash: Xxh3,
+    pub(super) state: State,
 }
 
 /// The key of a file: its absolute path.
@@ -102,7 +136,7 @@ fn key(path: &Path) -> Option<String> {
     absolute(path).ok()?.into_os_string().into_string().ok()
 }
 
-impl Checkpoints {
+impl<'a> Checkpoints<'a> {
     /// The file with these metadata. `None` if it gets no checkpoint.
     pub(super) fn source(&self, path: &Path, metadata: &fs::Metadata) -> Option<Source> {
         let is_used = self.log.is_some();
@@ -121,9 +155,15 @@ impl Checkpoints {
         self.settled_ns = 0;
     }
 
+    #[cfg(test)]
+    pub(super) fn keep_all_states(&mut self) {
+        self.state_bytes_min = 0;
+    }
+
     /// Loads the checkpoints, unless the log lost some of their records. Returns whether
     /// conversations may have changed since they were written.
-    pub(super) fn recall(&mut self, store: &Store) -> bool {
+    pub(super) fn recall(&mut self, store: &'a Store) -> bool {
+        self.store = Some(store);
         let log = store.log_mark(&KINDS).ok().flatten();
         let is_loaded = std::mem::replace(&mut self.is_loaded, true);
         let known = if is_loaded {
@@ -149,7 +189,7 @@ impl Checkpoints {
     }
 
     /// The checkpoints for a survey of what an import would do.
-    pub(super) fn for_survey(&self, store: &Store) -> Checkpoints {
+    pub(super) fn for_survey<'b>(&self, store: &'b Store) -> Checkpoints<'b> {
         let mut checkpoints = Checkpoints {
             ignores_known: self.ignores_known,
             ..Checkpoints::default()
@@ -187,36 +227,70 @@ impl Checkpoints {
         let Some(known) = self.known(path, format) else {
             return Ok(Reading::Whole);
         };
-        if !source.may_extend(&known.source) || source.len() != known.bytes {
+        let has_grown = source.len() > known.bytes;
+        let state = self.store.zip(known.state.filter(|_| has_grown));
+        let state = state.and_then(|(store, hash)| state::load(store, hash));
+        let is_read = source.len() < known.bytes || has_grown && state.is_none();
+        if is_read || !source.may_extend(&known.source) {
             return Ok(Reading::Whole);
         }
-        let start = source::hash_start(file, known.bytes)?;
-        if start.is_none_or(|start| start.digest() != known.hash) {
-            io::Seek::rewind(file)?;
+        let hash = source::hash_start(file, known.bytes)?;
+        let Some(hash) = hash.filter(|hash| hash.digest() == known.hash) else {
+            file.rewind()?;
             return Ok(Reading::Whole);
-        }
-        Ok(Reading::Unchanged(Box::new(Checkpoint {
-            source,
-            ..known.clone()
-        })))
+        };
+        let checkpoint = known.clone();
+        Ok(match state {
+            None => Reading::Unchanged(Box::new(Checkpoint {
+                source,
+                ..checkpoint
+            })),
+            Some(state) => Reading::Rest(Box::new(Rest {
+                checkpoint,
+                hash,
+                state,
+            })),
+        })
+    }
+
+    /// Whether the state after the last line of a file is to be kept.
+    pub(super) fn keeps_state(&self, path: &Path, source: &Source, format: Option<Format>) -> bool {
+        let may_grow = source.is_recent() || self.known(path, format).is_some();
+        may_grow && source.len() >= self.state_bytes_min
     }
 
     /// Adds the checkpoint of a file, to be written if nothing about the file is to be reported.
-    pub(super) fn add(&mut self, path: &Path, file: usize, made: Checkpoint) {
-        if let Some(key) = key(path) {
-            self.made.insert(key, (file, made));
+    pub(super) fn add(
+        &mut self,
+        path: &Path,
+        file: usize,
+        mut checkpoint: Checkpoint,
+        state: Option<&State>,
+    ) {
+        let Some(key) = key(path) else { return };
+        let state = state.zip(self.store);
+        let state = state.and_then(|(state, store)| state.written(store));
+        if let Some(state) = &state {
+            checkpoint.state = Some(xxh3_64(state));
         }
+        let made = Made {
+            file,
+            checkpoint,
+            state,
+        };
+        self.made.insert(key, made);
     }
 
     /// Writes the checkpoints after all records. Errors are ignored: then the files are read again.
     pub(super) fn save(self, store: &Store, run: &mut Run<'_>) {
         if !self.made.is_empty() && store.sync().is_ok() {
-            let _ = self.saved(store, run).map(|saved| write(store, &saved));
+            let saved = self.saved(store, run);
+            let _ = saved.map(|(saved, states)| write(store, &saved, &states));
         }
     }
 
     /// `None` if the log lost records meanwhile.
-    fn saved(self, store: &Store, run: &mut Run<'_>) -> Option<Saved> {
+    fn saved(self, store: &Store, run: &mut Run<'_>) -> Option<(Saved, States)> {
         let now = store.log_mark(&KINDS).ok()??;
         let before = self.log.filter(|_| !self.is_lost)?;
         if !before.is_extended_by(&now) {
@@ -224,18 +298,24 @@ impl Checkpoints {
         }
         let known = self.known.as_ref();
         let log = now.saved(store.inner().storage(), known.map(|known| &known.log))?;
-        let made = self.made.into_iter().filter_map(|(path, (file, made))| {
-            let headings = run.headings_of(file)?;
-            Some((path, Checkpoint { headings, ..made }))
-        });
-        let mut files: BTreeMap<_, _> = made.collect();
+        let (mut files, mut states) = (BTreeMap::new(), States::new());
+        for (path, made) in self.made {
+            if let Some(headings) = run.headings_of(made.file) {
+                let checkpoint = Checkpoint {
+                    headings,
+                    ..made.checkpoint
+                };
+                states.extend(checkpoint.state.zip(made.state));
+                files.insert(path, checkpoint);
+            }
+        }
         for (path, checkpoint) in known.into_iter().flat_map(|known| &known.files) {
             let is_there = || fs::metadata(path).is_ok();
             if !files.contains_key(path) && is_there() {
                 files.insert(path.clone(), checkpoint.clone());
             }
         }
-        Some(Saved { log, files })
+        Some((Saved { log, files }, states))
     }
 }
 
@@ -248,6 +328,7 @@ impl Checkpoint {
             bytes,
             hash,
             headings: FileHeadings::default(),
+            state: None,
         }
     }
 
@@ -271,11 +352,16 @@ fn load(store: &Store) -> Option<Saved> {
     serde_json::from_slice(body.strip_prefix(MAGIC)?).ok()
 }
 
-fn write(store: &Store, saved: &Saved) -> io::Result<()> {
+fn write(store: &Store, saved: &Saved, states: &States) -> io::Result<()> {
     let storage = store.inner().storage();
+    for (hash, state) in states {
+        state::write(storage, *hash, state)?;
+    }
     let mut bytes = MAGIC.to_vec();
     serde_json::to_writer(&mut bytes, &saved)?;
     bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
     storage.create_dir(DIR)?;
-    replace_file(storage, PATH, &bytes)
+    replace_file(storage, PATH, &bytes)?;
+    let used = saved.files.values().filter_map(|file| file.state);
+    state::keep_only(storage, &used.collect())
 }

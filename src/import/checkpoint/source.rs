@@ -12,6 +12,7 @@ use crate::record::now;
 /// A file changed less than this time ago may be changed again without a change of its times,
 /// since the clocks of file systems are coarse.
 pub(super) const SETTLED_NS: i64 = 2_000_000_000;
+const RECENT_NS: i64 = 86_400_000_000_000;
 const READ_BYTES: usize = 256 << 10;
 
 /// A file at one moment.
@@ -83,6 +84,11 @@ impl Source {
             is_settled: stat.is_settled(settled_ns)
                 && beside.is_none_or(|stat| stat.is_settled(settled_ns)),
         })
+    }
+
+    /// Whether the file changed in the last day, so that it may well grow.
+    pub(super) fn is_recent(&self) -> bool {
+        !self.stat.is_settled(RECENT_NS)
     }
 
     pub(super) fn len(&self) -> u64 {

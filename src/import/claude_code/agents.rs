@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -26,7 +27,7 @@ const TOOLS: [&str; 2] = ["Task", "Agent"];
 const META_BYTES_MAX: u64 = 64 << 10;
 
 /// The sub-agents of a file.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Agents {
     started: Vec<Started>,
     /// The conversation of each line of an agent without a name.
@@ -37,7 +38,7 @@ pub(super) struct Agents {
 }
 
 /// An agent as described by the call that started it.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Started {
     call: Option<String>,
     title: Option<String>,

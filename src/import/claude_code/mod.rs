@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::facts::{
@@ -36,7 +37,7 @@ const API_ERROR: &str = "api_error";
 const RANDOM_BYTES_MIN: usize = 20;
 
 /// State that is kept from line to line.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Session {
     /// Cache for the latest response: its name in the file and its id.
     response: (String, Uuid),

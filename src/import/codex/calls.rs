@@ -91,8 +91,8 @@ pub(super) fn result(
     if let Some(CallProgress::Ended(kind)) = told {
         rollout
             .calls
-            .insert(call_id.clone(), CallProgress::Ended(kind));
-        said.message.error_type = kind.map(str::to_owned);
+            .insert(call_id.clone(), CallProgress::Ended(kind.clone()));
+        said.message.error_type = kind.map(Cow::into_owned);
         return Ok(Some(Facts {
             answered: Some(request_id(&call_id)),
             said: Some(said),

@@ -5,6 +5,7 @@
 //! Each line is judged only by itself and the lines before it, so that a growing file is read in
 //! the same way as the complete file.
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::shape::{Line, Payload};
@@ -19,6 +20,7 @@ const PAUSE_MS: i64 = 2_000;
 const LONG_PAUSE_MS: i64 = 60_000;
 
 /// State for the start of a file, where each line may be a copy.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Start {
     /// Creation time of the session, in epoch milliseconds.
     made_at: i64,

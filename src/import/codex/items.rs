@@ -2,6 +2,9 @@
 //! `response_item`. Operations inside a call, such as the commands of a script, are only reported
 //! here. Older clients use separate line types, such as `exec_command_end`.
 
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::messages::parts;
@@ -18,6 +21,7 @@ pub(super) const EXIT_CODE: &str = "exit_code";
 pub(super) const TOOL_ERROR: &str = "tool_error";
 
 /// What the rollout has reported about a call so far.
+#[derive(Serialize, Deserialize)]
 pub(super) enum CallProgress {
     /// The model requested it.
     Asked,
@@ -26,7 +30,7 @@ pub(super) enum CallProgress {
     /// Its output was returned to the model.
     Returned,
     /// The client reported the result. The value is the kind of failure.
-    Ended(Option<&'static str>),
+    Ended(Option<Cow<'static, str>>),
 }
 
 impl Rollout {
@@ -112,8 +116,8 @@ impl Rollout {
             }
         };
         let failure = failure(&item)?;
-        self.calls
-            .insert(call_id.clone(), CallProgress::Ended(failure));
+        let ended = CallProgress::Ended(failure.map(Cow::Borrowed));
+        self.calls.insert(call_id.clone(), ended);
         let done = ToolCallDone {
             request_id,
             call_id,

@@ -17,6 +17,7 @@ mod tokens;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -31,6 +32,7 @@ use messages::parts;
 use shape::{Line, Payload, Source, Spawn, Subagent};
 
 /// The state of reading one file from its first line.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Rollout {
     /// With the line number, the seed of the ids of the file's turns: the first session that the
     /// file names. A resumed or forked session starts with its own id and then repeats lines of

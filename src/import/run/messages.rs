@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::Run;
@@ -22,20 +23,20 @@ use crate::record::{
 #[derive(Default)]
 pub(super) struct Messages {
     pub(super) talks: IdSet,
-    handed: IdSet,
+    pub(super) handed: IdSet,
     requests: IdMap<Request>,
     /// Where the responses of this file are counted.
-    standing: IdMap<Standing>,
+    pub(super) standing: IdMap<Standing>,
     /// Responses of this file for which another session has lines with the same ids. The remaining
     /// lines belong to this session.
-    shared: IdSet,
-    before: Before,
+    pub(super) shared: IdSet,
+    pub(super) before: Before,
     names: HashSet<Arc<str>>,
 }
 
 /// The messages of a file so far: whether another session has any of them under the same id.
-#[derive(Default)]
-struct Before {
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(super) struct Before {
     is_any: bool,
     is_shared: bool,
     /// Ids that were not looked up yet.
@@ -61,7 +62,7 @@ impl Before {
 
 /// Where the tokens of a response are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+pub(super) enum Standing {
     /// Nowhere yet.
     New,
     /// In the conversation of this file's lines.
@@ -124,6 +125,9 @@ impl Run<'_> {
             return Ok(());
         }
         let message = said.message;
+        if let Some(kept) = &mut self.kept {
+            kept.messages.push(message.id);
+        }
         if !self.messages.handed.insert(message.id) {
             self.messages.before.shared();
             return Ok(());
@@ -311,6 +315,11 @@ impl Run<'_> {
         mut talk: ConversationRef<'_>,
         at: &Timestamp,
     ) -> Result<()> {
+        if let Some(kept) = &mut self.kept
+            && !kept.talks.contains(&talk.id)
+        {
+            kept.talks.push(talk.id);
+        }
         if !self.messages.talks.insert(talk.id) {
             return Ok(());
         }

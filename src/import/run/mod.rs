@@ -5,6 +5,7 @@
 
 mod erased;
 mod headings;
+mod kept;
 mod messages;
 mod results;
 
@@ -17,6 +18,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 pub(super) use headings::FileHeadings;
 use headings::Headings;
+use kept::KeptIds;
+pub(super) use kept::KeptLines;
 use messages::Messages;
 
 use super::batch::{Batch, Log, Place};
@@ -39,6 +42,8 @@ pub(super) struct Run<'a> {
     results: IdSet,
     messages: Messages,
     headings: Headings,
+    /// What is kept of the file being read, if anything.
+    kept: Option<KeptIds>,
     tombstones: Tombstones,
     restores: bool,
     /// Conversations and requests that were left out because they were erased.
@@ -85,6 +90,7 @@ impl<'a> Run<'a> {
             results: IdSet::default(),
             messages: Messages::default(),
             headings: Headings::default(),
+            kept: None,
             tombstones: Tombstones::default(),
             restores: false,
             erased: IdSet::default(),
@@ -175,6 +181,9 @@ impl<'a> Run<'a> {
     fn turn(&mut self, place: Place, turn: ConversationTurn) -> Result<Seen> {
         let said = hash(turn.kind.as_str(), &turn.content);
         let file = place.file;
+        if let Some(kept) = &mut self.kept {
+            kept.turns.push(turn.id);
+        }
         match self.turns.entry(turn.id) {
             Entry::Vacant(entry) => entry.insert(Turn {
                 said,
@@ -206,6 +215,9 @@ impl<'a> Run<'a> {
     fn call(&mut self, place: Place, req: ToolCallReq, seen: Seen) -> Result<()> {
         let asked = hash(&req.tool_name, &req.args_sha256);
         let tool_name = self.messages.shared(&req.tool_name);
+        if let Some(kept) = &mut self.kept {
+            kept.calls.push(req.request_id);
+        }
         match self.calls.entry(req.request_id) {
             // The same line occurred before in this file with other content.
             _ if seen == Seen::InThisFile => return Ok(()),
@@ -241,6 +253,7 @@ impl<'a> Run<'a> {
 
     /// Ends a file.
     pub(super) fn end_file(&mut self) {
+        self.kept = None;
         self.messages.forget_file();
     }
 

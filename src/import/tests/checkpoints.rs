@@ -1,17 +1,16 @@
 //! An import with checkpoints adds what an import that reads everything adds.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::sample;
+use super::sources::{Sources, time};
 use crate::import::{Expired, Importer, Report};
 use crate::record::{ConversationTurn, TurnKind, Validity};
 use crate::storage::{Memory, Storage};
@@ -31,23 +30,31 @@ pub(super) struct How {
     rereads: bool,
     /// Whether times count as soon as they are known.
     trusts_times: bool,
+    /// Whether the state of every file is kept.
+    keeps_states: bool,
 }
 
 const CAREFUL: How = How {
     rereads: false,
     trusts_times: false,
+    keeps_states: true,
 };
 pub(super) const QUICK: How = How {
     rereads: false,
     trusts_times: true,
+    keeps_states: true,
 };
 pub(super) const WHOLE: How = How {
     rereads: true,
     trusts_times: false,
+    keeps_states: false,
 };
 
 pub(super) fn importer(store: &Store, how: How) -> Importer<'_> {
     let mut importer = Importer::new(store).expired(Expired::Expire);
+    if how.keeps_states {
+        importer.checkpoints.keep_all_states();
+    }
     if how.trusts_times {
         importer.checkpoints.trust_times_at_once();
     }
@@ -91,221 +98,6 @@ fn segments(memory: &Memory) -> Vec<String> {
     }
     segments.sort();
     segments
-}
-
-/// Source files that change.
-struct Sources {
-    dir: TempDir,
-    /// The content of each file, and the number of its session.
-    files: BTreeMap<PathBuf, (u64, Vec<String>)>,
-    next: u64,
-}
-
-impl Sources {
-    fn new() -> Sources {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("sub")).unwrap();
-        Sources {
-            dir,
-            files: BTreeMap::new(),
-            next: 0,
-        }
-    }
-
-    fn number(&mut self) -> u64 {
-        self.next += 1;
-        self.next
-    }
-
-    fn nth(&self, n: u64) -> Option<PathBuf> {
-        let count = self.files.len() as u64;
-        let n = n.checked_rem(count)?;
-        self.files.keys().nth(n as usize).cloned()
-    }
-
-    fn write(&self, path: &Path) {
-        fs::write(path, self.files[path].1.concat()).unwrap();
-    }
-
-    /// A new file: a session of its own, one that goes on with another one's lines, or a sub-agent.
-    fn add(&mut self, a: u64, b: u64) {
-        let number = self.number();
-        let of = self.nth(b);
-        let (name, session, mut lines) = match (a % 5, of) {
-            (0, Some(of)) => {
-                let (session, lines) = self.files[&of].clone();
-                let until = b as usize % (lines.len() + 1);
-                let old = format!("session-{session}\"");
-                let new = format!("session-{number}\"");
-                let lines = lines[..until].iter().map(|line| line.replace(&old, &new));
-                (format!("{number}.jsonl"), number, lines.collect())
-            }
-            (1, Some(of))
-                if self.files[&of]
-                    .1
-                    .first()
-                    .is_some_and(|line| line.contains("uuid")) =>
-            {
-                let name = format!("sub/agent-{number}.jsonl");
-                (name, self.files[&of].0 + 1_000_000, Vec::new())
-            }
-            (2, _) => {
-                let session = format!("session-{number}");
-                let meta = json!({"timestamp": time(0), "type": "session_meta", "payload": {"id": session}});
-                (
-                    format!("rollout-{number}.jsonl"),
-                    number,
-                    vec![format!("{meta}\n")],
-                )
-            }
-            _ => (format!("{number}.jsonl"), number, Vec::new()),
-        };
-        if lines.is_empty() {
-            lines.push(self.line(session, &[], a));
-        }
-        let path = self.dir.path().join(name);
-        self.files.insert(path.clone(), (session, lines));
-        self.write(&path);
-    }
-
-    fn append(&mut self, path: &Path, count: u64, seed: u64) {
-        for n in 0..count {
-            let (session, lines) = self.files[path].clone();
-            let line = self.line(session, &lines, seed.wrapping_add(n));
-            self.files.get_mut(path).unwrap().1.push(line);
-        }
-    }
-
-    /// The next line of a session.
-    fn line(&mut self, session: u64, before: &[String], seed: u64) -> String {
-        let number = self.number();
-        let is_rollout = before
-            .first()
-            .is_some_and(|line| line.contains("session_meta"));
-        let line = if is_rollout {
-            rollout_line(number, seed)
-        } else {
-            self.session_line(session, number, before, seed)
-        };
-        format!("{line}\n")
-    }
-
-    fn session_line(&self, session: u64, number: u64, before: &[String], seed: u64) -> Value {
-        let last = before
-            .last()
-            .and_then(|line| serde_json::from_str::<Value>(line).ok());
-        let last = last.unwrap_or_default();
-        let agent = (session > 1_000_000).then(|| format!("agent-{session}"));
-        let of = session % 1_000_000;
-        let mut line = json!({
-            "uuid": format!("line-{number}"), "parentUuid": last["uuid"], "timestamp": time(number),
-            "sessionId": format!("session-{of}"), "cwd": format!("/home/{}", seed % 2),
-            "isSidechain": agent.is_some(), "agentId": agent,
-        });
-        let message = last["message"]["id"].as_str().unwrap_or("none").to_owned();
-        let response = |id: &str, block: Value| {
-            let usage = json!({"input_tokens": 3, "output_tokens": number});
-            json!({"id": id, "model": "m", "role": "assistant", "content": [block], "usage": usage})
-        };
-        let (kind, said) = match seed % 9 {
-            0 | 1 => (
-                "user",
-                json!({"role": "user", "content": format!("please {number}")}),
-            ),
-            2 | 3 => {
-                let block = json!({"type": "text", "text": format!("well {number}")});
-                let id = if message == "none" {
-                    format!("m{number}")
-                } else {
-                    message
-                };
-                ("assistant", response(&id, block))
-            }
-            4 => {
-                let name = if seed % 2 == 0 { "Task" } else { "Bash" };
-                let input = json!({"prompt": "please 7", "description": format!("task {number}")});
-                let id = format!("call-{number}");
-                let block = json!({"type": "tool_use", "id": id, "name": name, "input": input});
-                ("assistant", response(&format!("m{number}"), block))
-            }
-            5 => {
-                let call = last["message"]["content"][0]["id"]
-                    .as_str()
-                    .unwrap_or("lost");
-                let block = json!({"type": "tool_result", "tool_use_id": call, "content": "out"});
-                line["toolUseResult"] = json!({"agentId": format!("agent-{}", of + 1_000_000)});
-                ("user", json!({"role": "user", "content": [block]}))
-            }
-            6 => {
-                let all: Vec<&String> = self.files.values().flat_map(|(_, lines)| lines).collect();
-                let leaf = all.get(seed as usize % (all.len() + 1));
-                let leaf = leaf.and_then(|line| serde_json::from_str::<Value>(line).ok());
-                let leaf = leaf.map(|leaf| leaf["uuid"].clone());
-                return json!({"type": "summary", "summary": format!("sum {number}"), "leafUuid": leaf});
-            }
-            7 => {
-                let of = seed % self.next;
-                let title = format!("title {number}");
-                return json!({"type": "custom-title", "customTitle": title, "sessionId": format!("session-{of}")});
-            }
-            _ => return json!({"type": "queue-operation", "n": number, "sessionId": "s"}),
-        };
-        line["type"] = json!(kind);
-        line["message"] = said;
-        line
-    }
-}
-
-fn rollout_line(number: u64, seed: u64) -> Value {
-    let (kind, payload) = match seed % 6 {
-        0 => {
-            let content = json!([{"type": "input_text", "text": format!("please {number}")}]);
-            (
-                "response_item",
-                json!({"type": "message", "role": "user", "content": content}),
-            )
-        }
-        1 => {
-            let content = json!([{"type": "output_text", "text": format!("well {number}")}]);
-            (
-                "response_item",
-                json!({"type": "message", "role": "assistant", "content": content}),
-            )
-        }
-        2 => {
-            let total = json!({"input_tokens": number * 10, "output_tokens": number});
-            let info = json!({"total_token_usage": total, "last_token_usage": total});
-            ("event_msg", json!({"type": "token_count", "info": info}))
-        }
-        3 => {
-            let id = format!("call-{number}");
-            (
-                "response_item",
-                json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"}),
-            )
-        }
-        4 => {
-            let id = format!("call-{}", number - 1);
-            (
-                "response_item",
-                json!({"type": "function_call_output", "call_id": id, "output": "o"}),
-            )
-        }
-        _ => (
-            "turn_context",
-            json!({"model": format!("m{number}"), "cwd": "/home/2"}),
-        ),
-    };
-    json!({"timestamp": time(number), "type": kind, "payload": payload})
-}
-
-fn time(number: u64) -> String {
-    format!(
-        "2025-12-09T{:02}:{:02}:{:02}.000Z",
-        number / 3600 % 24,
-        number / 60 % 60,
-        number % 60
-    )
 }
 
 /// A change of the sources or of both logs, or an import into both.
@@ -373,7 +165,7 @@ impl World {
                 let lines = &mut self.sources.files.get_mut(&path).unwrap().1;
                 lines.truncate(1.max(b as usize % lines.len()));
                 self.sources.append(&path, 1 + b % 5, b);
-                if a % 2 == 0 {
+                if a.is_multiple_of(2) {
                     fs::remove_file(&path).unwrap();
                 }
                 self.sources.write(&path);
@@ -417,12 +209,16 @@ impl World {
             }
             (27..=29, Some(_)) => self.lose(a, b),
             (_, Some(_)) => {
-                self.import(if step.what % 2 == 0 { CAREFUL } else { QUICK });
+                self.import(How {
+                    rereads: false,
+                    trusts_times: a.is_multiple_of(2),
+                    keeps_states: !b.is_multiple_of(3),
+                });
             }
         }
     }
 
-    /// Removes a segment of both logs, or some of its lines.
+    /// Removes some lines of both logs, or a segment, or some of its lines.
     fn lose(&self, a: u64, b: u64) {
         let names = segments(&self.whole);
         let Some(n) = a.checked_rem(names.len() as u64) else {
@@ -431,7 +227,7 @@ impl World {
         let path = &names[n as usize];
         for memory in [&self.log, &self.whole] {
             let text = String::from_utf8(memory.bytes(path).unwrap()).unwrap();
-            if b % 2 == 0 {
+            if b.is_multiple_of(2) {
                 memory.remove_file(path).unwrap();
                 continue;
             }
@@ -442,7 +238,7 @@ impl World {
             };
             let kept = text.lines().filter(is_kept).map(|line| format!("{line}\n"));
             memory.put_bytes(path, kept.collect::<String>().into_bytes());
-            if a % 2 == 0 {
+            if a.is_multiple_of(2) {
                 // The segments are longer than before.
                 open(memory).record(other_turn(b)).unwrap();
             }
@@ -498,4 +294,66 @@ fn a_file_is_read_again_only_if_it_changed() {
     // The hash is the same.
     assert_eq!(counts(CAREFUL), (0, 2));
     assert_eq!(counts(WHOLE), (2, 0));
+}
+
+/// Imports a file up to each of its lines, and then the whole file.
+fn cut_at_any_line(name: &str, lines: &[String]) {
+    let mut continued = 0;
+    for until in 1..lines.len() {
+        let world = World::new();
+        let path = world.sources.dir.path().join("session.jsonl");
+        fs::write(&path, lines[..until].concat()).unwrap();
+        let start = world.import(QUICK);
+        fs::write(&path, lines.concat()).unwrap();
+        let rest = world.import(QUICK);
+        let is_continued = rest.lines == (lines.len() - until) as u64;
+        continued += usize::from(is_continued);
+        // If not, a result of the first part has no call.
+        assert!(is_continued || !start.broken.is_empty(), "{name}, {until}");
+    }
+    assert!(continued > 0, "{name}");
+}
+
+#[test]
+fn a_file_that_grows_is_continued_at_any_line() {
+    for name in [
+        "claude-code-session.jsonl",
+        "claude-code-subagent.jsonl",
+        "codex-rollout.jsonl",
+    ] {
+        let text = fs::read_to_string(sample(name)).unwrap();
+        let lines = text.split_inclusive('\n').map(str::to_owned);
+        cut_at_any_line(name, &lines.collect::<Vec<_>>());
+    }
+    for (name, lines) in super::forks::forks() {
+        let lines = lines.into_iter().map(|line| format!("{line}\n"));
+        cut_at_any_line(name, &lines.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_state_with_a_secret_is_not_kept() {
+    let memory = Memory::new();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("session.jsonl");
+    let token = "ghp_Qx7Lm2Rt9Vb4Kz8Wn3Yc6Hd1Jf5Ps0Ga7Te2"[..40].to_owned();
+    let input = json!({"prompt": "go", "description": format!("use {token}")});
+    let block = json!({"type": "tool_use", "id": "c1", "name": "Task", "input": input});
+    let line = json!({
+        "type": "assistant", "uuid": "u1", "sessionId": "s", "timestamp": time(1),
+        "message": {"role": "assistant", "id": "m1", "content": [block]},
+    });
+    fs::write(&path, format!("{line}\n")).unwrap();
+    import(&memory, &path, QUICK);
+    for file in memory.read_dir("cache").unwrap() {
+        let bytes = memory
+            .bytes(&format!("cache/{}", file.name))
+            .unwrap_or_default();
+        assert!(
+            !String::from_utf8_lossy(&bytes).contains(&token),
+            "{}",
+            file.name
+        );
+    }
+    assert_eq!(import(&memory, &path, QUICK).unchanged, 1);
 }

@@ -273,7 +273,7 @@ fn id(session: &str) -> Uuid {
 
 /// Forks in all known forms. Each has two copied responses of 100 tokens in total and one own
 /// response of 30 tokens.
-fn forks() -> Vec<(&'static str, Vec<String>)> {
+pub(super) fn forks() -> Vec<(&'static str, Vec<String>)> {
     let parent = || meta(A, json!({}));
     let fork = |more: Value| meta(B, more);
     let marked = || fork(json!({"forked_from_id": A}));

@@ -14,6 +14,7 @@ mod log;
 mod messages;
 mod mutilated;
 mod rollouts;
+mod sources;
 
 use std::fs;
 use std::path::{Path, PathBuf};
