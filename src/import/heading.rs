@@ -114,6 +114,10 @@ impl From<Heading> for Known {
 }
 
 impl Known {
+    pub(super) fn parent(&self) -> Option<Uuid> {
+        self.parent
+    }
+
     /// Adds the data of later lines.
     pub(super) fn add(&mut self, later: &Known) {
         for text in &later.told {

@@ -132,6 +132,13 @@ pub(super) fn retain(store: &Store, options: RetainOptions<'_>, by_age: bool) ->
     if let Some(max_bytes) = settings.retention.max_bytes {
         run.shrink(cutoffs, max_bytes)?;
     }
+    let is_imported = |part: &RetainedPart| {
+        let kinds = [Kind::Conversations, Kind::Messages];
+        kinds.contains(&part.kind)
+    };
+    if !run.options.dry_run && run.done.parts.iter().any(is_imported) {
+        store.inner().discard_import_checkpoints()?;
+    }
     Ok(run.done)
 }
 

@@ -289,7 +289,7 @@ impl<'a> Checkpoints<'a> {
         }
     }
 
-    /// `None` if the log lost records meanwhile.
+    /// `None` if the log lost records meanwhile. Nothing may be written that was erased.
     fn saved(self, store: &Store, run: &mut Run<'_>) -> Option<(Saved, States)> {
         let now = store.log_mark(&KINDS).ok()??;
         let before = self.log.filter(|_| !self.is_lost)?;
@@ -297,6 +297,7 @@ impl<'a> Checkpoints<'a> {
             return None;
         }
         let known = self.known.as_ref();
+        run.load_tombstones(false).ok()?;
         let log = now.saved(store.inner().storage(), known.map(|known| &known.log))?;
         let (mut files, mut states) = (BTreeMap::new(), States::new());
         for (path, made) in self.made {
@@ -315,6 +316,7 @@ impl<'a> Checkpoints<'a> {
                 files.insert(path.clone(), checkpoint.clone());
             }
         }
+        files.retain(|_, checkpoint| !run.has_erased(&checkpoint.headings));
         Some((Saved { log, files }, states))
     }
 }

@@ -65,6 +65,18 @@ struct Agent {
     own: Whereabouts,
 }
 
+impl FileHeadings {
+    /// The ids of all conversations and turns.
+    fn ids(&self) -> impl Iterator<Item = Uuid> {
+        let parents = self.of.values().filter_map(Known::parent);
+        let turns = self.of_turns.iter();
+        let turns = turns.flat_map(|it| [Some(it.turn), it.thread].into_iter().flatten());
+        let agents = self.agents.iter().flat_map(|it| [it.id, it.parent]);
+        let of = self.of.keys().copied();
+        of.chain(parents).chain(turns).chain(agents)
+    }
+}
+
 impl Headings {
     /// The headings of a file that is being read.
     fn of_file(&mut self, file: usize) -> &mut FileHeadings {
@@ -138,6 +150,13 @@ impl Run<'_> {
     pub(in crate::import) fn headings_of(&mut self, file: usize) -> Option<FileHeadings> {
         let is_clean = self.files.get(file)?.is_clean();
         is_clean.then(|| self.headings.files.remove(&file).unwrap_or_default())
+    }
+
+    /// Whether headings are about something that was erased.
+    pub(in crate::import) fn has_erased(&self, headings: &FileHeadings) -> bool {
+        let tombstones = &self.tombstones;
+        let is_erased = |id| tombstones.of(id).is_some() || tombstones.of_part(id).is_some();
+        !tombstones.is_empty() && headings.ids().any(is_erased)
     }
 
     /// Says whether conversations may have changed since the unchanged files were imported.

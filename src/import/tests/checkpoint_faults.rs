@@ -3,8 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::json;
+
 use super::checkpoints::{CHECKPOINTS, QUICK, import, importer, open, records};
 use super::sample;
+use crate::retention::{EraseOptions, Erasure};
 use crate::storage::{Fault, Memory, Storage};
 
 /// A folder with a session of each tool.
@@ -183,5 +186,29 @@ fn imports_at_once_add_each_record_once() {
         import(&memory, dir.path(), QUICK);
         assert_eq!(records(&memory), known);
         assert_eq!(counts(&memory, dir.path()), (0, 2, 0));
+    }
+}
+
+#[test]
+fn titles_of_erased_conversations_are_in_no_checkpoint() {
+    let dir = sessions();
+    let session = "7f2abd2d-7cfc-4447-9ddd-3ca8d14e02e9";
+    let title = json!({"type": "custom-title", "customTitle": "plum", "sessionId": session});
+    fs::write(dir.path().join("titles.jsonl"), format!("{title}\n")).unwrap();
+    let (memory, _) = imported(dir.path());
+    let kept = |memory: &Memory| {
+        let files = memory.read_dir("cache").unwrap().into_iter();
+        let files = files.filter_map(|file| memory.bytes(&format!("cache/{}", file.name)));
+        let texts = files.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        texts.collect::<String>()
+    };
+    assert!(kept(&memory).contains("plum"));
+    let store = open(&memory);
+    let erasure = Erasure::Conversation(session.parse().unwrap());
+    store.erase(&erasure, EraseOptions::default()).unwrap();
+    drop(store);
+    for _ in 0..2 {
+        assert!(!kept(&memory).contains("plum") && !kept(&memory).contains(session));
+        assert_eq!(import(&memory, dir.path(), QUICK).added, 0);
     }
 }

@@ -85,6 +85,14 @@ impl Inner {
         Ok(())
     }
 
+    /// Removes the checkpoints of imports, which have titles and ids of conversations.
+    pub(crate) fn discard_import_checkpoints(&self) -> Result<()> {
+        let names = self.names("cache")?.into_iter().map(|entry| entry.name);
+        let names = names.filter(|name| name.starts_with("imports"));
+        let paths: Vec<String> = names.map(|name| format!("cache/{name}")).collect();
+        self.discard_leftovers(&paths)
+    }
+
     /// The contents of a file; empty if it is gone.
     pub(crate) fn read_whole(&self, path: &str) -> Result<Vec<u8>> {
         let file = if_there(self.storage.open(path, Access::Read));
