@@ -55,8 +55,8 @@ fn single(settings: &Settings, table: &mut Table) {
             unit: "records/s",
         });
     };
-    row("write(2)", bare, 0.5);
-    row("sqlite", sqlite, 25.0);
+    row("write(2)", bare, 0.4);
+    row("sqlite", sqlite, 12.0);
 }
 
 fn batches(settings: &Settings, table: &mut Table) {
@@ -113,7 +113,7 @@ fn batches(settings: &Settings, table: &mut Table) {
         });
     };
     row("BufWriter", buffered, Some(0.4));
-    row("sqlite", sqlite, Some(30.0));
+    row("sqlite", sqlite, Some(5.0));
     row("redb", redb, None);
 }
 

@@ -71,7 +71,7 @@ fn measure(settings: &Settings, table: &mut Table) {
             unit: "records/s",
         });
     };
-    row("16 and fdatasync", bare, 0.7);
+    row("16 and fdatasync", bare, 0.5);
     row("sqlite FULL", sqlite, 5.0);
 }
 

@@ -54,7 +54,7 @@ fn measure(settings: &Settings, table: &mut Table) {
         });
     };
     row("one alone", alone, 0.6);
-    row("sqlite", sqlite, 20.0);
+    row("sqlite", sqlite, 5.0);
 }
 
 /// Records a second, of all processes in sum.

@@ -89,7 +89,7 @@ fn compare<T: Copy>(
         ours,
         peer_name: "sqlite",
         peer: sqlite,
-        target: Some(5.0),
+        target: Some(3.0),
         unit: "queries/s",
     });
 }

@@ -92,7 +92,7 @@ fn get(store: &Store, db: &Connection, large: &Large, settings: &Settings, table
         ours,
         peer_name: "sqlite",
         peer: sqlite,
-        target: Some(15.0),
+        target: Some(5.0),
         unit: "calls/s",
     });
 }
@@ -131,7 +131,7 @@ fn list(
         ours,
         peer_name: "sqlite",
         peer: sqlite,
-        target: Some(10.0),
+        target: Some(3.0),
         unit: "lists/s",
     });
 }
