@@ -114,6 +114,12 @@ pub trait Storage: Debug + Send + Sync {
         Ok(None)
     }
 
+    /// A number that changes whenever the system starts. `None` if the system does not have one. A
+    /// power cut may undo what was not synced, so what was seen before it proves nothing.
+    fn boot_id(&self) -> Option<u64> {
+        None
+    }
+
     /// Both [`stat`](Storage::stat) and [`times`](Storage::times).
     fn stat_and_times(&self, path: &str) -> io::Result<(FileStat, Option<FileTimes>)> {
         Ok((self.stat(path)?, self.times(path)?))

@@ -20,6 +20,8 @@ use super::support::*;
 
 const SIDECAR: &str = "cache/index";
 const DELTA: &str = "cache/index.delta";
+/// The offset in HEAD of the process that writes.
+const HOLDER_AT: usize = 24;
 const CALLS: &str = "2025-12-27/tool_calls.0001.jsonl";
 const TURNS: &str = "2025-12-27/conversation_turns.0001.jsonl";
 
@@ -515,6 +517,14 @@ fn what_did_not_change_is_not_looked_at() {
             .is_some()
     );
     drop(store);
+    // A process died while it wrote: HEAD still names it.
+    let head = fs::read(path.join("HEAD")).unwrap();
+    let mut held = head.clone();
+    held[HOLDER_AT..HOLDER_AT + 8].copy_from_slice(&1u64.to_le_bytes());
+    overwrite(&path.join("HEAD"), &held);
+    assert_eq!(looked().1, 400);
+    overwrite(&path.join("HEAD"), &head);
+    assert_eq!(looked().1, 256);
     // Another program appends to an old segment. A refresh finds it.
     let append = |path: &Path| {
         let mut file = File::options()

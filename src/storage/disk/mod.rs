@@ -101,6 +101,12 @@ impl Storage for Disk {
     }
 
     #[cfg(target_os = "linux")]
+    fn boot_id(&self) -> Option<u64> {
+        let id = uninterrupted(|| fs::read("/proc/sys/kernel/random/boot_id")).ok()?;
+        Some(xxhash_rust::xxh3::xxh3_64(&id))
+    }
+
+    #[cfg(target_os = "linux")]
     fn stat_and_times(&self, path: &str) -> io::Result<(FileStat, Option<FileTimes>)> {
         self.place()?.stat_and_times(path)
     }

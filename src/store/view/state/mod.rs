@@ -95,6 +95,8 @@ pub(in crate::store) struct State {
     pub plain_days: BTreeMap<Day, FileTimes>,
     /// The identity of the `HEAD` whose commits `commits` counts; 0 if unknown.
     pub head_identity: u64,
+    /// The [`Storage::boot_id`] at which the sidecar was written.
+    pub boot_id: Option<u64>,
     /// Names of segments under which there is something other than a file. No lines are appended
     /// there.
     pub taken: Vec<SegmentName>,
@@ -146,6 +148,7 @@ impl State {
             append_order: AppendOrder::default(),
             plain_days: BTreeMap::new(),
             head_identity: 0,
+            boot_id: None,
             taken: Vec::new(),
             foreign: Vec::new(),
             index: Index::new(),

@@ -210,7 +210,7 @@ impl State {
             *counts.entry(name.day).or_default() += 1;
         }
         let old = listing.segments.len().saturating_sub(LOOKED_AT_MAX);
-        let is_known = self.is_followed(head);
+        let is_known = self.is_followed(files);
         for (nth, name) in listing.segments.into_iter().enumerate() {
             if nth < old && is_known && self.is_covered(name, &mut look) {
                 continue;
@@ -271,12 +271,24 @@ impl State {
         self.head_identity = 0;
     }
 
-    /// Whether `HEAD` tells of all lines that were appended after the sidecar was written.
-    fn is_followed(&self, head: Option<&Head>) -> bool {
-        head.is_some_and(|head| {
-            let is_same = head.identity() == self.head_identity;
-            is_same && matches!(head.changes_after(self.commits), Ok(Some(_)))
-        })
+    /// Whether `HEAD` tells of all lines that were appended after the sidecar was written. It does
+    /// not if a process died while it wrote, or after a power cut. A writer that does not go by
+    /// `HEAD` looks at everything.
+    fn is_followed(&self, files: Files<'_>) -> bool {
+        let Files {
+            storage,
+            head: Some(head),
+            is_locked: false,
+        } = files
+        else {
+            return false;
+        };
+        let is_free = matches!(head.header(), Ok(Some(header)) if header.holder == 0);
+        is_free
+            && head.identity() == self.head_identity
+            && self.boot_id.is_some()
+            && self.boot_id == storage.boot_id()
+            && matches!(head.changes_after(self.commits), Ok(Some(_)))
     }
 
     /// Whether the sidecar covers a segment of a day whose directory has not changed, and nothing
