@@ -71,7 +71,7 @@ pub(crate) struct Listing {
     /// Day directories that cannot be listed, with the error.
     pub unreadable: Vec<(String, io::Error)>,
     /// Day directories that hold nothing but segments and seals, with their times before they were
-    /// listed.
+    /// listed, by day.
     pub plain: Vec<(Day, FileTimes)>,
 }
 
@@ -133,6 +133,7 @@ pub(crate) fn list_changed(
     listing.segments.sort_unstable();
     listing.taken.sort_unstable();
     listing.foreign.sort_unstable();
+    listing.plain.sort_unstable_by_key(|(day, _)| *day);
     Ok(listing)
 }
 

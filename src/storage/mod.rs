@@ -114,9 +114,10 @@ pub trait Storage: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// A number that changes whenever the system starts. `None` if the system does not have one. A
-    /// power cut may undo what was not synced, so what was seen before it proves nothing.
-    fn boot_id(&self) -> Option<u64> {
+    /// A number that changes whenever the system starts or the file system is mounted again. `None`
+    /// if the system does not have one. What was not synced may be undone then, so what was seen
+    /// before proves nothing.
+    fn mount_id(&self) -> Option<u64> {
         None
     }
 

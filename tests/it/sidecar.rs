@@ -524,6 +524,21 @@ fn what_did_not_change_is_not_looked_at() {
     overwrite(&path.join("HEAD"), &held);
     assert_eq!(looked().1, 400);
     overwrite(&path.join("HEAD"), &head);
+    // The segment that was appended to changed too recently.
+    assert_eq!(looked().1, 257);
+    // Another file takes the name of an old segment, and time passes.
+    let old = path.join("2025-12-29/conversation_turns.0001.jsonl");
+    let lines = fs::read(&old).unwrap();
+    fs::write(path.join("copy"), [&lines[..], b"by hand\n"].concat()).unwrap();
+    fs::rename(path.join("copy"), &old).unwrap();
+    std::thread::sleep(Duration::from_millis(2_100));
+    assert_eq!(looked().0.damage().unwrap().len(), 1);
+    fs::write(&old, lines).unwrap();
+    for _ in 0..2 {
+        // The second one finds the directories as the first one did.
+        drop(open());
+        std::thread::sleep(Duration::from_millis(2_100));
+    }
     assert_eq!(looked().1, 256);
     // Another program appends to an old segment. A refresh finds it.
     let append = |path: &Path| {

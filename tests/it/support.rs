@@ -280,8 +280,8 @@ impl Storage for Spy {
     fn times(&self, path: &str) -> io::Result<Option<FileTimes>> {
         self.pass("times", path, 0, || self.inner.times(path))
     }
-    fn boot_id(&self) -> Option<u64> {
-        self.inner.boot_id()
+    fn mount_id(&self) -> Option<u64> {
+        self.inner.mount_id()
     }
     fn volume(&self) -> io::Result<Option<Volume>> {
         Ok(self.shared.volume.lock().unwrap().clone())

@@ -98,6 +98,14 @@ impl Place {
         Ok(times_of(&self.statx(path, FILE_TIMES)?))
     }
 
+    /// The number of the mount that the directory is on. It is never given to another mount. `None`
+    /// before Linux 6.8.
+    pub(super) fn mount_id(&self) -> io::Result<Option<u64>> {
+        let stat = self.statx("", MOUNT_ID)?;
+        let is_known = stat.stx_mask & MOUNT_ID.bits() != 0;
+        Ok(is_known.then_some(stat.stx_mnt_id))
+    }
+
     pub(super) fn stat_and_times(&self, path: &str) -> io::Result<(FileStat, Option<FileTimes>)> {
         let stat = self.statx(path, FILE_STAT | FILE_TIMES)?;
         Ok((file_stat(&stat), times_of(&stat)))
@@ -184,6 +192,9 @@ impl Place {
         Ok(unlinkat(&self.dir, path, AtFlags::empty())?)
     }
 }
+
+/// `STATX_MNT_ID_UNIQUE`.
+const MOUNT_ID: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
 const FILE_TIMES: StatxFlags = StatxFlags::MTIME.union(StatxFlags::CTIME);
 

@@ -101,9 +101,10 @@ impl Storage for Disk {
     }
 
     #[cfg(target_os = "linux")]
-    fn boot_id(&self) -> Option<u64> {
-        let id = uninterrupted(|| fs::read("/proc/sys/kernel/random/boot_id")).ok()?;
-        Some(xxhash_rust::xxh3::xxh3_64(&id))
+    fn mount_id(&self) -> Option<u64> {
+        let mount = self.place().ok()?.mount_id().ok()??;
+        let boot = uninterrupted(|| fs::read("/proc/sys/kernel/random/boot_id")).ok()?;
+        Some(xxhash_rust::xxh3::xxh3_64_with_seed(&boot, mount))
     }
 
     #[cfg(target_os = "linux")]

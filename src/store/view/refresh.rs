@@ -11,9 +11,6 @@ use crate::store::{Inner, Snapshot, root_check};
 /// are read while the state is locked.
 const MISSES_MAX: u32 = 100;
 
-/// Once more of a saved index is in memory, what can be read again is dropped.
-const LOADED_BYTES_MAX: usize = 64 << 20;
-
 /// Counts the attempts that failed because files differ from the state.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Retries {
@@ -43,7 +40,7 @@ impl Inner {
         reentrancy::check(self)?;
         if let Some(commits) = self.head_reader.commits() {
             let state = self.state.read();
-            let is_large = state.index.loaded() > LOADED_BYTES_MAX;
+            let is_large = state.is_large();
             if state.is_usable() && commits == state.commits && !is_large {
                 return Ok(Snapshot::new(self, state));
             }
@@ -80,16 +77,14 @@ impl Inner {
         let known = commits()?;
         {
             let state = self.state.read();
-            let is_large = state.index.loaded() > LOADED_BYTES_MAX;
+            let is_large = state.is_large();
             if state.is_usable() && known == Some(state.commits) && !is_large {
                 return Ok(Snapshot::new(self, state));
             }
         }
         {
             let mut state = self.lock_state();
-            if state.index.loaded() > LOADED_BYTES_MAX {
-                state.index.evict();
-            }
+            state.limit_memory();
             // Another thread of this process may have written or caught up meanwhile.
             match (&head, commits()?) {
                 (Some(head), Some(commits)) if !state.is_usable() || commits != state.commits => {

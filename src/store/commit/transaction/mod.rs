@@ -200,8 +200,22 @@ impl<'s> Txn<'s> {
         Ok(())
     }
 
+    /// Fails the transaction if a part of the saved index could not be read, since what was decided
+    /// may be wrong. The next transaction reads the segments.
+    pub(super) fn check_index(&mut self) -> Result<()> {
+        if !self.state.index.is_broken() {
+            return Ok(());
+        }
+        let message =
+            "the saved index is damaged, and the records were not written: repeat the call";
+        let path = full_path(&*self.inner.storage, "cache/index");
+        let e = Error::new(ErrorKind::Damaged, message).with_path(&path);
+        Err(self.give_up(e))
+    }
+
     /// Reads the changes in all segments.
     fn rescan(&mut self) -> Result<()> {
+        self.check_index()?;
         let storage = &*self.inner.storage;
         let head = self.writer.head.as_ref();
         let published = match self.writer.header.last_seq {
@@ -263,6 +277,7 @@ impl<'s> Txn<'s> {
         known.end = offset + line.len() as u64;
         self.state.uncovered += line.len() as u64;
         let known = &mut self.state.segments[segment as usize];
+        known.covered = None;
         known.last_seq = seq;
         known.last = line.strip_suffix(b"\n").and_then(line_end);
         let segments = self.state.segments.len();
@@ -302,6 +317,7 @@ impl<'s> Txn<'s> {
 
     /// Writes the buffered lines, with one write for each run of lines of the same segment.
     fn flush(&mut self) -> Result<()> {
+        self.check_index()?;
         let mut runs = std::mem::take(&mut self.scratch.runs);
         let flushed = runs.iter().try_for_each(|run| {
             let handle = match self.handle(run.segment) {
@@ -403,13 +419,6 @@ impl<'s> Txn<'s> {
     /// a sequence number.
     pub(crate) fn commit(mut self) -> Result<Ticket> {
         self.check_whole()?;
-        if self.state.index.is_broken() {
-            // What was decided may be wrong. The next transaction reads the segments.
-            let message = "the saved index is damaged and nothing was written: repeat the call";
-            let path = full_path(&*self.inner.storage, "cache/index");
-            let e = Error::new(ErrorKind::Damaged, message).with_path(&path);
-            return Err(self.give_up(e));
-        }
         self.flush()?;
         let is_kept = self.writer.keeps_lease(self.inner);
         let mut header = Header {
@@ -427,6 +436,7 @@ impl<'s> Txn<'s> {
             self.writer.release_lease();
         }
         self.is_committed = true;
+        self.state.limit_memory();
         if self.inner.takes_renewal(&mut self.state) {
             self.inner.upkeep_thread.notify_renewal();
         }

@@ -17,6 +17,7 @@ impl Txn<'_> {
         relocations: &Relocations,
         temporary: &str,
     ) -> Result<bool> {
+        self.check_index()?;
         let storage = &*self.inner.storage;
         let io = |path: &str, e| io_error(storage, "rewrite the segment", path, e);
         for file in &relocations.from {

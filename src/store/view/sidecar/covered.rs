@@ -39,6 +39,11 @@ pub(in crate::store::view) fn is_settled(times: &FileTimes, at_ns: i64) -> bool 
 }
 
 impl Covered {
+    /// Whether the file had no bytes after the last line.
+    pub(in crate::store) fn has_only_lines(&self) -> bool {
+        self.untouched.is_some_and(|(len, _)| len == self.end)
+    }
+
     /// Whether the covered part of the file, which was just looked at, is unchanged.
     pub(in crate::store) fn is_as_covered(
         &self,
@@ -94,7 +99,12 @@ pub(super) fn cover(storage: &dyn Storage, state: &State, segment: &Segment) -> 
     let is_as_read = times.is_some_and(|times| {
         segment.read_times == Some(times) && is_settled(&times, state.read_ns)
     });
-    let is_as_read = is_as_read && segment.verified == segment.end;
+    // A segment that was not looked at since the last sidecar.
+    let is_as_covered = segment.covered.as_ref().is_some_and(|covered| {
+        let now = times.map(|times| (stat.len, times));
+        covered.untouched.is_some() && covered.untouched == now
+    });
+    let is_as_read = (is_as_read || is_as_covered) && segment.verified == segment.end;
     if !is_as_read && !is_intact(storage, segment) {
         return None;
     }

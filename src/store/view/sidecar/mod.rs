@@ -55,7 +55,7 @@ struct Sidecar {
     max_seq: u64,
     /// As [`State::commits`] and [`State::head_identity`].
     head: (u64, u64),
-    boot_id: Option<u64>,
+    mount_id: Option<u64>,
     /// As [`State::plain_days`].
     days: Vec<(Day, FileTimes)>,
     /// Number of bytes of the log that the base covers.
@@ -93,10 +93,12 @@ pub(in crate::store) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut 
     state.index = sidecar.index;
     state.max_seq = sidecar.max_seq;
     (state.commits, state.head_identity) = sidecar.head;
-    state.boot_id = sidecar.boot_id;
+    state.mount_id = sidecar.mount_id;
     state.plain_days = sidecar.days.into_iter().collect();
+    state.covered_days.clone_from(&state.plain_days);
     state.in_base = sidecar.in_base;
-    state.covered = covered.iter().map(|segment| segment.end).sum();
+    let ends = covered.iter().map(|segment| segment.end);
+    state.covered = ends.fold(0, u64::saturating_add);
     true
 }
 
@@ -116,7 +118,7 @@ fn read(storage: &dyn Storage, store_id: Uuid) -> Option<Sidecar> {
     };
     let (max_seq, in_base) = Codec::decode(&mut from)?;
     let head = Codec::decode(&mut from)?;
-    let boot_id = Codec::decode(&mut from)?;
+    let mount_id = Codec::decode(&mut from)?;
     let days: Vec<Listed> = Codec::decode(&mut from)?;
     let covered: Vec<Covered> = Codec::decode(&mut from)?;
     source.set_segments(u32::try_from(covered.len()).ok()?);
@@ -124,7 +126,7 @@ fn read(storage: &dyn Storage, store_id: Uuid) -> Option<Sidecar> {
     from.bytes.is_empty().then_some(Sidecar {
         max_seq,
         head,
-        boot_id,
+        mount_id,
         days: days.into_iter().map(|listed| listed.0).collect(),
         in_base,
         covered,
@@ -273,7 +275,7 @@ fn write(
     let mut root = Vec::new();
     (state.max_seq, in_base).encode(&mut root);
     (state.commits, state.head_identity).encode(&mut root);
-    storage.boot_id().encode(&mut root);
+    storage.mount_id().encode(&mut root);
     let days = state.plain_days.iter();
     let days: Vec<Listed> = days.map(|(day, times)| Listed((*day, *times))).collect();
     days.encode(&mut root);

@@ -24,6 +24,9 @@ use crate::store::maintain::removals::RemovalSummary;
 /// Maximum number of damaged places listed per kind of record. More are only counted.
 const DAMAGE_LISTED_MAX: usize = 10_000;
 
+/// Once more of a saved index is in memory, what can be read again is dropped.
+const LOADED_BYTES_MAX: usize = 64 << 20;
+
 /// One segment, as far as this handle has read it.
 #[derive(Debug)]
 pub(in crate::store) struct Segment {
@@ -93,10 +96,12 @@ pub(in crate::store) struct State {
     /// The times of day directories before they were listed. A directory with the same times need
     /// not be listed again.
     pub plain_days: BTreeMap<Day, FileTimes>,
+    /// Those of the sidecar whose directories have not changed since.
+    pub covered_days: BTreeMap<Day, FileTimes>,
     /// The identity of the `HEAD` whose commits `commits` counts; 0 if unknown.
     pub head_identity: u64,
-    /// The [`Storage::boot_id`] at which the sidecar was written.
-    pub boot_id: Option<u64>,
+    /// The [`Storage::mount_id`] at which the sidecar was written.
+    pub mount_id: Option<u64>,
     /// Names of segments under which there is something other than a file. No lines are appended
     /// there.
     pub taken: Vec<SegmentName>,
@@ -147,8 +152,9 @@ impl State {
             by_name: BTreeMap::new(),
             append_order: AppendOrder::default(),
             plain_days: BTreeMap::new(),
+            covered_days: BTreeMap::new(),
             head_identity: 0,
-            boot_id: None,
+            mount_id: None,
             taken: Vec::new(),
             foreign: Vec::new(),
             index: Index::new(),
@@ -183,6 +189,18 @@ impl State {
     /// Whether the state includes everything in the files. Otherwise nothing may be written.
     pub(in crate::store) fn is_sound(&self) -> bool {
         self.is_usable() && self.unreadable.is_empty()
+    }
+
+    /// Whether so much of the saved index is in memory that it should be dropped.
+    pub(super) fn is_large(&self) -> bool {
+        self.index.loaded() > LOADED_BYTES_MAX
+    }
+
+    /// Drops what can be read again of the saved index, if that is much.
+    pub(in crate::store) fn limit_memory(&mut self) {
+        if self.is_large() {
+            self.index.evict();
+        }
     }
 
     /// Whether the state is as the files were when they were last looked at.
@@ -276,6 +294,8 @@ impl State {
         let mut jobs = Vec::new();
         for Reach { segment: name, end } in reaches.iter().copied() {
             let segment = self.place(name);
+            // From now on, it is known as any other segment of an open handle.
+            self.segments[segment as usize].covered = None;
             let known = &self.segments[segment as usize];
             // Another program truncated the segment, or rewrote it in place.
             if known.end > end || !is_as_read(storage, known).unwrap_or(false) {
@@ -419,8 +439,7 @@ impl State {
             *segment = Segment::unknown(segment.name);
         }
         self.append_order.clear();
-        self.plain_days.clear();
-        self.head_identity = 0;
+        self.look_at_all();
         self.index = Index::new();
         self.max_seq = 0;
         self.damage.clear();

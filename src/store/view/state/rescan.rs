@@ -10,7 +10,7 @@ use crate::segment::{Damage, SegmentName, list_changed};
 use crate::storage::{Access, FileTimes, Storage, io_error, is_gone, read_full};
 use crate::store::commit::head::{self, Head, Header, SEQ_UNKNOWN};
 use crate::store::view::parallel_scan::{ScanJob, ScanResult, scan_parallel};
-use crate::store::view::sidecar::{is_settled, now_ns};
+use crate::store::view::sidecar::{Covered, is_settled, now_ns};
 
 /// Maximum number of scans when other processes write meanwhile.
 const LOOKS_MAX: u32 = 3;
@@ -195,6 +195,11 @@ impl State {
         };
         let now = now_ns();
         let listing = list_changed(storage, |day, times| self.listed(day, times))?;
+        let is_listed = |day: &Day, times: &FileTimes| {
+            let place = listing.plain.binary_search_by_key(day, |(day, _)| *day);
+            place.is_ok_and(|place| listing.plain[place].1 == *times)
+        };
+        self.covered_days.retain(|day, times| is_listed(day, times));
         // A directory that changed a moment ago may change again without a change of its times.
         let plain = listing.plain.into_iter();
         self.plain_days = plain.filter(|(_, times)| is_settled(times, now)).collect();
@@ -268,6 +273,7 @@ impl State {
     /// Makes the next rescan list every directory and look at every file.
     pub(in crate::store) fn look_at_all(&mut self) {
         self.plain_days.clear();
+        self.covered_days.clear();
         self.head_identity = 0;
     }
 
@@ -286,8 +292,8 @@ impl State {
         let is_free = matches!(head.header(), Ok(Some(header)) if header.holder == 0);
         is_free
             && head.identity() == self.head_identity
-            && self.boot_id.is_some()
-            && self.boot_id == storage.boot_id()
+            && self.mount_id.is_some()
+            && self.mount_id == storage.mount_id()
             && matches!(head.changes_after(self.commits), Ok(Some(_)))
     }
 
@@ -297,8 +303,10 @@ impl State {
         let Some(place) = self.by_name.get(&name).map(|place| *place as usize) else {
             return false;
         };
-        let is_covered = self.segments[place].covered.is_some()
-            && self.plain_days.contains_key(&name.day)
+        // Bytes after the last line are read.
+        let is_whole = |covered: &Covered| covered.has_only_lines();
+        let is_covered = self.segments[place].covered.as_ref().is_some_and(is_whole)
+            && self.covered_days.contains_key(&name.day)
             && !look.appended_to.contains(&name);
         if is_covered && let Some(present) = look.present.get_mut(place) {
             *present = true;
