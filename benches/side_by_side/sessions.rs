@@ -10,7 +10,7 @@ use crate::work::{key, text};
 
 const SESSION_BYTES: usize = 1 << 20;
 
-/// Writes sessions of about 1 MiB each, of at least so many megabytes; returns their bytes.
+/// Writes sessions of about 1 MiB each, `megabytes` or more in total. Returns their number of bytes.
 pub fn write_sessions(dir: &Path, megabytes: usize) -> usize {
     let wanted = megabytes * 1_000_000;
     let mut bytes = 0;

@@ -37,7 +37,8 @@ const AHEAD_BYTES_MAX: u64 = if cfg!(any(test, fuzzing)) {
 } else {
     32 << 20
 };
-/// After lines that mostly match, looking ahead pauses for so many times their bytes.
+/// After lines that mostly match, looking ahead pauses. The pause is their length in bytes times
+/// this number.
 const PAUSE_FACTOR: u64 = 4;
 
 /// A segment's index and identity.
@@ -48,7 +49,7 @@ pub(super) struct LookAhead {
     threads: usize,
     /// Number of bytes that the scan has passed.
     passed: u64,
-    /// Before so many bytes were passed, looking ahead pauses.
+    /// Looking ahead pauses until this number of bytes was passed.
     resume_at: u64,
     files: HashMap<FileId, Looked>,
 }
