@@ -32,36 +32,46 @@ impl Inner {
     pub(in crate::store) fn renew_sidecar(&self) {
         let state = self.state.read();
         let is_whole = state.is_sound() && state.damage_counts.total() == 0;
-        let names: Vec<SegmentName> = state.segments.iter().map(|known| known.name).collect();
         drop(state);
         if !is_whole {
             return;
         }
-        let Some(other) = self.other_state(&names) else {
+        // Without the sidecar, if that has the segments in another order.
+        let other = self.other_state(true).or_else(|| self.other_state(false));
+        let Some(other) = other else {
             return;
         };
-        sidecar::save(
-            &*self.storage,
-            self.store_id,
-            &other,
-            self.sidecar_bytes_min,
-        );
+        let least = self.sidecar_bytes_min;
+        sidecar::save(&*self.storage, self.store_id, &other, least);
         drop(other);
-        if let Some(renewed) = self.other_state(&names) {
+        if let Some(renewed) = self.other_state(true) {
             self.take_over(renewed);
         }
     }
 
-    /// A state that was read from the sidecar and the segments. `None` if its segments are not in
-    /// the order of these names: another process has written the sidecar.
-    fn other_state(&self, names: &[SegmentName]) -> Option<State> {
+    /// The names of this handle's segments, in its order.
+    fn segment_names(&self) -> Vec<SegmentName> {
+        let state = self.state.read();
+        state.segments.iter().map(|known| known.name).collect()
+    }
+
+    /// A state that was read from the files, and from the sidecar if that is wanted. `None` if its
+    /// segments are not in the order of this handle, as after another process has written the
+    /// sidecar.
+    fn other_state(&self, with_sidecar: bool) -> Option<State> {
+        let names = self.segment_names();
         let mut other = State::new(self.hasher);
-        sidecar::load(&*self.storage, self.store_id, &mut other);
-        for name in names {
+        if with_sidecar {
+            sidecar::load(&*self.storage, self.store_id, &mut other);
+        }
+        for name in &names {
             other.place(*name);
         }
+        if !other.is_in_order_of(&names) {
+            return None;
+        }
         self.read_into(&mut other)?;
-        other.is_in_order_of(names).then_some(other)
+        Some(other)
     }
 
     fn read_into(&self, other: &mut State) -> Option<()> {
@@ -75,12 +85,15 @@ impl Inner {
     /// Replaces the state by one that was read from the files, with what was added since.
     fn take_over(&self, mut renewed: State) {
         let mut state = self.lock_state();
+        let known: Vec<SegmentName> = state.segments.iter().map(|known| known.name).collect();
+        for name in &known {
+            renewed.place(*name);
+        }
         // This handle writes nothing while its state is locked.
-        if self.read_into(&mut renewed).is_none() || !state.is_sound() {
+        if !renewed.is_in_order_of(&known) || self.read_into(&mut renewed).is_none() {
             return;
         }
-        let known: Vec<SegmentName> = state.segments.iter().map(|known| known.name).collect();
-        if renewed.max_seq < state.max_seq || !renewed.is_in_order_of(&known) {
+        if !state.is_sound() || renewed.max_seq < state.max_seq {
             return;
         }
         renewed.generation = state.generation + 1;
