@@ -408,6 +408,13 @@ fn a_handle_that_stays_open_renews_the_sidecar() {
                 fill(handle, next, 50);
                 next += 50;
             }
+            // Segments are created meanwhile, not in the order of their days.
+            for day in [900 - next, 901 - next] {
+                let key = 1_000_000 + u128::from(day.unsigned_abs());
+                store
+                    .record(turn(key, "early", DAY_1 + day * DAY_MS))
+                    .unwrap();
+            }
             std::thread::sleep(Duration::from_millis(20));
             parts += 1;
             assert!(parts < 500, "round {round}");
