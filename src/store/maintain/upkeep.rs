@@ -58,9 +58,6 @@ pub(crate) type UpkeepTask =
 /// Time between two runs of the task.
 const INTERVAL: Duration = Duration::from_secs(600);
 
-/// Time to wait before the sidecar is renewed.
-const RENEWAL_PAUSE: Duration = Duration::from_millis(500);
-
 /// The thread that runs the upkeep task while a handle that writes is open.
 #[derive(Debug, Default)]
 pub(in crate::store) struct UpkeepThread {
@@ -102,8 +99,12 @@ impl UpkeepThread {
         // When the task is due.
         let mut due = Instant::now();
         loop {
-            // A handle that closes soon writes the sidecar then.
-            if needs_sidecar && self.closes_within(RENEWAL_PAUSE) {
+            // A handle that closes soon writes the sidecar then. For one that writes much in a short
+            // time, the index is cheaper in memory.
+            let Some(pause) = inner.upgrade().map(|inner| inner.renewal_pause()) else {
+                return;
+            };
+            if needs_sidecar && self.closes_within(pause) {
                 return;
             }
             let Some(inner) = inner.upgrade() else {

@@ -1,6 +1,8 @@
 //! Saves the index of a handle that stays open, and reads it from the sidecar from then on. The
 //! handle's memory then does not grow with the log, and other processes open faster.
 
+use std::time::Duration;
+
 use super::sidecar;
 use super::state::State;
 use crate::segment::SegmentName;
@@ -14,7 +16,20 @@ const TIMES: u64 = 32;
 /// But not after fewer bytes than these.
 const BYTES_MIN: u64 = 1 << 20;
 
+/// Time before a renewal, in which the handle may close: this much for the default of
+/// [`Options::sidecar_bytes_min`] or more, and less for less.
+///
+/// [`Options::sidecar_bytes_min`]: crate::Options::sidecar_bytes_min
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+
 impl Inner {
+    /// Time between the notice that the sidecar should be renewed and the renewal.
+    pub(in crate::store) fn renewal_pause(&self) -> Duration {
+        let part = u32::try_from(self.sidecar_bytes_min.min(BYTES_MIN) >> 10).unwrap_or(0);
+        (PAUSE_MAX / 1024 * part).max(PAUSE_MIN)
+    }
+
     /// Whether so much was read or written since the last sidecar that it should be renewed. Is
     /// true once.
     pub(in crate::store) fn takes_renewal(&self, state: &mut State) -> bool {
