@@ -123,12 +123,13 @@ impl Slots {
         found.filter(|value| *value != REMOVED)
     }
 
+    /// Adds a value. A unique tag has none yet.
     pub(super) fn insert(&mut self, tag: u32, value: u32) {
-        // A removed tag may be noted.
-        if self.is_unique && self.own.replace(tag, value) {
-            return;
+        // That a saved tag was removed may be noted.
+        let may_be_noted = self.is_unique && !self.saved.is_empty();
+        if !(may_be_noted && self.own.replace(tag, value)) {
+            self.own.insert(tag, value);
         }
-        self.own.insert(tag, value);
     }
 
     /// Keeps only values that pass. All tags are then in memory.
@@ -158,14 +159,16 @@ impl Slots {
 
     /// Replaces the value of a tag. Only for unique tags.
     pub(super) fn replace(&mut self, tag: u32, value: u32) {
-        self.insert(tag, value);
+        if !self.own.replace(tag, value) {
+            self.own.insert(tag, value);
+        }
     }
 
     /// Removes the value of a tag. Only for unique tags.
     pub(super) fn remove(&mut self, tag: u32) {
         let mut saved = self.saved.iter();
         if saved.any(|saved| saved.find(tag, &|_| true).is_some()) {
-            self.insert(tag, REMOVED);
+            self.replace(tag, REMOVED);
         } else {
             self.own.remove(tag);
         }

@@ -65,6 +65,23 @@ pub struct FileTimes {
     pub changed_ns: i64,
 }
 
+/// A file changed less than this time ago may be changed again without a change of its times,
+/// since the clocks of file systems are coarse.
+pub(crate) const SETTLED_NS: i64 = 2_000_000_000;
+
+impl FileTimes {
+    /// Whether a file that changed again after `at_ns` would have other times.
+    pub(crate) fn are_settled(&self, at_ns: i64) -> bool {
+        self.are_older_than(SETTLED_NS, at_ns)
+    }
+
+    /// Whether the last change was longer before `at_ns` than this.
+    pub(crate) fn are_older_than(&self, age_ns: i64, at_ns: i64) -> bool {
+        let changed_ns = self.modified_ns.max(self.changed_ns);
+        changed_ns.saturating_add(age_ns) < at_ns
+    }
+}
+
 /// The files of one store.
 ///
 /// It stays bound to one directory: after the directory is moved and another one takes its place,

@@ -10,15 +10,12 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::error::Result;
 use crate::record::{Kind, now};
 use crate::segment::SegmentName;
-use crate::storage::{Access, FileTimes, Storage, read_full};
+use crate::storage::{Access, Storage, read_full};
 use crate::store::{Snapshot, Store};
 
 /// Number of bytes before the end of a segment that are compared: more than the checksum and the
 /// LF of its last line.
 const LAST_BYTES: u64 = 64;
-/// A file changed less than this time ago may be changed again without a change of its times,
-/// since the clocks of file systems are coarse.
-const SETTLED_NS: i64 = 2_000_000_000;
 
 /// The segments of some kinds at one moment, and what else must be the same for their records to be
 /// as they were then.
@@ -61,8 +58,7 @@ impl SegmentMark {
         known: Option<&SegmentMark>,
     ) -> Option<SegmentMark> {
         let now_ns = now().saturating_mul(1_000_000);
-        let stat = storage.stat(path).ok()?;
-        let times = storage.times(path).ok()?;
+        let (stat, times) = storage.stat_and_times(path).ok()?;
         if stat.identity != self.identity || stat.len < self.end {
             return None;
         }
@@ -74,11 +70,7 @@ impl SegmentMark {
         if let Some(known) = known.filter(is_known) {
             return Some(known.clone());
         }
-        let is_settled = |times: &FileTimes| {
-            let changed_ns = times.modified_ns.max(times.changed_ns);
-            changed_ns.saturating_add(SETTLED_NS) < now_ns
-        };
-        let times = times.filter(|times| stat.len == self.end && is_settled(times));
+        let times = times.filter(|times| stat.len == self.end && times.are_settled(now_ns));
         Some(SegmentMark {
             last: last_of(storage, path, self.end)?,
             times: times.map(|times| (times.modified_ns, times.changed_ns)),
@@ -88,13 +80,12 @@ impl SegmentMark {
 
     /// Whether the file still begins with what was there when this mark was saved.
     fn is_in(&self, storage: &dyn Storage, path: &str) -> bool {
-        let Ok(stat) = storage.stat(path) else {
+        let Ok((stat, times)) = storage.stat_and_times(path) else {
             return false;
         };
         if stat.identity != self.identity || stat.len < self.end {
             return false;
         }
-        let times = storage.times(path).ok().flatten();
         let times = times.map(|times| (times.modified_ns, times.changed_ns));
         let is_untouched = stat.len == self.end && times.is_some() && times == self.times;
         is_untouched || last_of(storage, path, self.end) == Some(self.last)

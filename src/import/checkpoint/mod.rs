@@ -18,13 +18,13 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 pub(super) use source::Hashed;
-use source::{SETTLED_NS, Source};
+use source::Source;
 pub(super) use state::State;
 
 use super::Format;
 use super::run::{FileHeadings, Run};
 use crate::record::Kind;
-use crate::storage::{Access, read_all, replace_file};
+use crate::storage::{Access, SETTLED_NS, read_all, replace_file};
 use crate::store::{LogMark, Store};
 
 const DIR: &str = "cache";

@@ -8,10 +8,8 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::record::now;
+use crate::storage::FileTimes;
 
-/// A file changed less than this time ago may be changed again without a change of its times,
-/// since the clocks of file systems are coarse.
-pub(super) const SETTLED_NS: i64 = 2_000_000_000;
 const RECENT_NS: i64 = 86_400_000_000_000;
 const READ_BYTES: usize = 256 << 10;
 
@@ -52,8 +50,11 @@ impl Stat {
 
     /// Whether any later change also changes the times.
     fn is_settled(&self, settled_ns: i64) -> bool {
-        let changed_ns = self.modified_ns.max(self.changed_ns);
-        changed_ns.saturating_add(settled_ns) < now().saturating_mul(1_000_000)
+        let times = FileTimes {
+            modified_ns: self.modified_ns,
+            changed_ns: self.changed_ns,
+        };
+        times.are_older_than(settled_ns, now().saturating_mul(1_000_000))
     }
 }
 

@@ -98,12 +98,12 @@ impl UpkeepThread {
         let (mut has_full, mut needs_sidecar) = (false, false);
         // When the task is due.
         let mut due = Instant::now();
+        let Some(pause) = inner.upgrade().map(|inner| inner.renewal_pause()) else {
+            return;
+        };
         loop {
             // A handle that closes soon writes the sidecar then. For one that writes much in a short
             // time, the index is cheaper in memory.
-            let Some(pause) = inner.upgrade().map(|inner| inner.renewal_pause()) else {
-                return;
-            };
             if needs_sidecar && self.closes_within(pause) {
                 return;
             }

@@ -40,8 +40,7 @@ impl Inner {
         reentrancy::check(self)?;
         if let Some(commits) = self.head_reader.commits() {
             let state = self.state.read();
-            let is_large = state.is_large();
-            if state.is_usable() && commits == state.commits && !is_large {
+            if state.is_current(commits) {
                 return Ok(Snapshot::new(self, state));
             }
         }
@@ -77,8 +76,7 @@ impl Inner {
         let known = commits()?;
         {
             let state = self.state.read();
-            let is_large = state.is_large();
-            if state.is_usable() && known == Some(state.commits) && !is_large {
+            if known.is_some_and(|known| state.is_current(known)) {
                 return Ok(Snapshot::new(self, state));
             }
         }

@@ -275,11 +275,10 @@ impl<'s> Txn<'s> {
         let offset = known.end;
         self.scratch.runs.push(segment, offset, line);
         known.end = offset + line.len() as u64;
-        self.state.uncovered += line.len() as u64;
-        let known = &mut self.state.segments[segment as usize];
         known.covered = None;
         known.last_seq = seq;
         known.last = line.strip_suffix(b"\n").and_then(line_end);
+        self.state.uncovered += line.len() as u64;
         let segments = self.state.segments.len();
         self.state.append_order.note(segment, segments);
         let loc = Loc {

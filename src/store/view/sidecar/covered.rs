@@ -9,9 +9,6 @@ use crate::segment::{Found, SegmentName, Span, scan};
 use crate::storage::{Access, FileStat, FileTimes, Storage, StorageFile};
 use crate::store::view::state::{Segment, State};
 
-/// A file changed less than this time ago may be changed again without a change of its times,
-/// since the clocks of file systems are coarse.
-const SETTLED_NS: i64 = 2_000_000_000;
 /// The last segment of a day and kind is taken to be still growing if it was written to less than
 /// this time ago. Its times do not distinguish appends from other changes.
 const GROWING_NS: i64 = 86_400_000_000_000;
@@ -30,12 +27,6 @@ pub(in crate::store) struct Covered {
     untouched: Option<(u64, FileTimes)>,
     /// The hash of the last [`COMPARED_BYTES`] covered bytes, if computed.
     hash: Option<u64>,
-}
-
-/// Whether a file that changed again after this time would have other times.
-pub(in crate::store::view) fn is_settled(times: &FileTimes, at_ns: i64) -> bool {
-    let changed_ns = times.modified_ns.max(times.changed_ns);
-    changed_ns.saturating_add(SETTLED_NS) < at_ns
 }
 
 impl Covered {
@@ -88,17 +79,15 @@ pub(super) fn cover(storage: &dyn Storage, state: &State, segment: &Segment) -> 
         });
     }
     let path = segment.name.path();
-    let times = storage.times(&path).ok()?;
-    let stat = storage.stat(&path).ok()?;
+    let (stat, times) = storage.stat_and_times(&path).ok()?;
     if stat.identity != segment.identity || stat.len < segment.end {
         return None;
     }
     // The file changed after it was read, perhaps only by appends. Read it again, since the next
     // open would not report damage in the part that the sidecar covers. The clock alone is not
     // enough: it may have been set back.
-    let is_as_read = times.is_some_and(|times| {
-        segment.read_times == Some(times) && is_settled(&times, state.read_ns)
-    });
+    let is_as_read = times
+        .is_some_and(|times| segment.read_times == Some(times) && times.are_settled(state.read_ns));
     // A segment that was not looked at since the last sidecar.
     let is_as_covered = segment.covered.as_ref().is_some_and(|covered| {
         let now = times.map(|times| (stat.len, times));
@@ -109,7 +98,7 @@ pub(super) fn cover(storage: &dyn Storage, state: &State, segment: &Segment) -> 
         return None;
     }
     let is_expected = stat.len == segment.expected_len();
-    let untouched = times.filter(|times| is_expected && is_settled(times, now_ns));
+    let untouched = times.filter(|times| is_expected && times.are_settled(now_ns));
     let age_ns = times.map_or(0, |times| now_ns.saturating_sub(times.modified_ns));
     let SegmentName { day, kind, .. } = segment.name;
     let active = state.active(day, kind);

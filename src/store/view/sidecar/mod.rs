@@ -16,7 +16,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 pub(in crate::store) use self::covered::Covered;
 use self::covered::cover;
-pub(super) use self::covered::is_settled;
 use super::state::{Segment, State};
 use crate::index::{
     Blob, BlobFile, BlobSink, Codec, In, Index, Out, SavedFile, Source, encoded_as,
@@ -217,7 +216,7 @@ pub(in crate::store) fn save(
     let uncovered = bytes.saturating_sub(state.covered);
     let not_in_base = bytes.saturating_sub(state.in_base);
     // Write no sidecar for a damaged store, since damage is found by reading the segments.
-    let is_whole = state.is_sound() && state.damage_counts.total() == 0 && !state.index.is_broken();
+    let is_whole = state.is_sound() && state.damage_counts.total() == 0;
     if !is_whole || uncovered < uncovered_min.max(not_in_base / BASE_PART) {
         return;
     }

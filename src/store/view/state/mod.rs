@@ -192,8 +192,13 @@ impl State {
     }
 
     /// Whether so much of the saved index is in memory that it should be dropped.
-    pub(super) fn is_large(&self) -> bool {
+    fn is_large(&self) -> bool {
         self.index.loaded() > LOADED_BYTES_MAX
+    }
+
+    /// Whether the state includes this commit, the last one, and can be read as it is.
+    pub(super) fn is_current(&self, commits: u64) -> bool {
+        self.is_usable() && self.commits == commits && !self.is_large()
     }
 
     /// Drops what can be read again of the saved index, if that is much.
@@ -332,9 +337,7 @@ impl State {
             self.segments[job.segment as usize].identity = job.identity;
         }
         for read in &gathered {
-            let segment = &mut self.segments[read.segment as usize];
-            self.uncovered += read.scanned.end.saturating_sub(segment.end);
-            segment.go_on(read);
+            self.go_on(read);
         }
         self.rewind_past(bound, &mut gathered);
         let taken_in = self.take_in(gathered);
@@ -342,6 +345,13 @@ impl State {
             self.forget();
         }
         taken_in
+    }
+
+    /// Records how far a segment has been read.
+    fn go_on(&mut self, read: &ScanResult) {
+        let segment = &mut self.segments[read.segment as usize];
+        self.uncovered += read.scanned.end.saturating_sub(segment.end);
+        segment.go_on(read);
     }
 
     /// Adds the lines that were read to the index. Returns `false`, and adds nothing, if some of

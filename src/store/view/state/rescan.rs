@@ -10,7 +10,7 @@ use crate::segment::{Damage, SegmentName, list_changed};
 use crate::storage::{Access, FileTimes, Storage, io_error, is_gone, read_full};
 use crate::store::commit::head::{self, Head, Header, SEQ_UNKNOWN};
 use crate::store::view::parallel_scan::{ScanJob, ScanResult, scan_parallel};
-use crate::store::view::sidecar::{Covered, is_settled, now_ns};
+use crate::store::view::sidecar::{Covered, now_ns};
 
 /// Maximum number of scans when other processes write meanwhile.
 const LOOKS_MAX: u32 = 3;
@@ -202,7 +202,7 @@ impl State {
         self.covered_days.retain(|day, times| is_listed(day, times));
         // A directory that changed a moment ago may change again without a change of its times.
         let plain = listing.plain.into_iter();
-        self.plain_days = plain.filter(|(_, times)| is_settled(times, now)).collect();
+        self.plain_days = plain.filter(|(_, times)| times.are_settled(now)).collect();
         self.obsolete
             .retain(|file| listing.segments.binary_search(&file.name).is_ok());
         self.taken = listing.taken;
@@ -242,9 +242,7 @@ impl State {
                 Some(e) => look.leave_out(job.name.path(), e)?,
                 None => {}
             }
-            let segment = &mut self.segments[read.segment as usize];
-            self.uncovered += read.scanned.end.saturating_sub(segment.end);
-            segment.go_on(&read);
+            self.go_on(&read);
             gathered.push(read);
         }
         self.unreadable = look.unreadable;
