@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::blob::{Out, Source};
 use super::bytes::{Codec, In, fields};
+use super::dump::Part;
 use super::entry::{Entry, KeyHash, Loc, Measured};
 use super::keyed::{Key, Keyed};
 use super::paged::{Item, per_block};
@@ -184,19 +185,23 @@ fields!(ConversationSums, SUMS_BYTES_MIN, message_count tokens_in tokens_out lat
     said_at asked_at last_sequence latest models configs error asked);
 fields!(KeyHash, 12, hash check);
 
-impl ConversationTotals {
-    /// Drops what can be read again.
-    pub(super) fn evict(&mut self) {
-        self.0.evict();
+impl Part for ConversationTotals {
+    type Of = ();
+
+    fn new((): ()) -> ConversationTotals {
+        ConversationTotals::default()
     }
 
-    /// Writes what `out` does not keep.
-    pub(super) fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
+    fn read((): (), root: &mut In<'_>, source: &Arc<Source>) -> Option<ConversationTotals> {
+        Keyed::read(root, source).map(ConversationTotals)
+    }
+
+    fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
         self.0.dump(out, root);
     }
 
-    pub(super) fn read(root: &mut In<'_>, source: &Arc<Source>) -> Option<ConversationTotals> {
-        Keyed::read(root, source).map(ConversationTotals)
+    fn evict(&mut self) {
+        self.0.evict();
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock};
 
 use super::blob::{Blob, Out, Source};
 use super::bytes::{Codec, In};
-use super::conversation_totals::ConversationTotals;
 use super::groups::Groups;
 use super::keyed::Keyed;
 use super::list::SavedList;
@@ -40,58 +39,83 @@ pub(super) const OPS: [Op; 19] = [
     Op::Rolled,
 ];
 
-/// A table that may be in a saved index. It is read when it is first used.
-#[derive(Debug)]
-pub(super) struct SavedTable {
-    kind: Kind,
-    saved: Option<(Blob, Arc<Source>)>,
-    table: OnceLock<Table>,
+/// A part of the index with pieces of its own.
+pub(super) trait Part: Sized {
+    /// What tells parts of the same type apart.
+    type Of: Copy + std::fmt::Debug;
+
+    /// An empty part.
+    fn new(of: Self::Of) -> Self;
+
+    fn read(of: Self::Of, root: &mut In<'_>, source: &Arc<Source>) -> Option<Self>;
+
+    /// Writes what `out` does not keep.
+    fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>);
+
+    /// Drops what can be read again.
+    fn evict(&mut self);
 }
 
-impl SavedTable {
-    pub(super) fn new(kind: Kind) -> SavedTable {
-        SavedTable {
-            kind,
-            saved: None,
-            table: Table::new(kind).into(),
+/// A part that may be in a saved index. It is read when it is first used.
+#[derive(Debug)]
+pub(super) struct Saved<T: Part> {
+    of: T::Of,
+    /// Where its root is, if it was saved and did not change since.
+    root: Option<(Blob, Arc<Source>)>,
+    part: OnceLock<T>,
+}
+
+impl<T: Part> Saved<T> {
+    pub(super) fn new(of: T::Of) -> Saved<T> {
+        Saved {
+            of,
+            root: None,
+            part: T::new(of).into(),
         }
     }
 
-    #[inline]
-    pub(super) fn get(&self) -> &Table {
-        self.table.get_or_init(|| {
-            let read = |(blob, source): &(Blob, Arc<Source>)| {
-                source.load(*blob, |root| Table::read(self.kind, root, source))
-            };
-            let table = self.saved.as_ref().and_then(read);
-            table.unwrap_or_else(|| Table::new(self.kind))
+    fn decode(of: T::Of, root: &mut In<'_>, source: &Arc<Source>) -> Option<Saved<T>> {
+        Some(Saved {
+            of,
+            root: Some((Blob::decode(root)?, Arc::clone(source))),
+            part: OnceLock::new(),
         })
     }
 
-    /// Changes the table.
     #[inline]
-    pub(super) fn change<T>(&mut self, change: impl FnOnce(&mut Table) -> T) -> T {
+    pub(super) fn get(&self) -> &T {
+        self.part.get_or_init(|| {
+            let read = |(blob, source): &(Blob, Arc<Source>)| {
+                source.load(*blob, |root| T::read(self.of, root, source))
+            };
+            let part = self.root.as_ref().and_then(read);
+            part.unwrap_or_else(|| T::new(self.of))
+        })
+    }
+
+    #[inline]
+    pub(super) fn change<A>(&mut self, change: impl FnOnce(&mut T) -> A) -> A {
         self.get();
-        self.saved = None;
-        if let Some(table) = self.table.get_mut() {
-            return change(table);
+        self.root = None;
+        if let Some(part) = self.part.get_mut() {
+            return change(part);
         }
-        let mut table = Table::new(self.kind);
-        let answer = change(&mut table);
-        self.table = table.into();
+        let mut part = T::new(self.of);
+        let answer = change(&mut part);
+        self.part = part.into();
         answer
     }
 
     fn evict(&mut self) {
-        match self.table.get_mut() {
-            Some(_) if self.saved.is_some() => self.table = OnceLock::new(),
-            Some(table) => table.evict(),
+        match self.part.get_mut() {
+            Some(_) if self.root.is_some() => self.part = OnceLock::new(),
+            Some(part) => part.evict(),
             None => {}
         }
     }
 
     fn dump(&self, out: &mut Out<'_>) -> Blob {
-        match &self.saved {
+        match &self.root {
             Some((blob, _)) if out.keeps(*blob) => *blob,
             _ => {
                 let mut root = Vec::new();
@@ -109,9 +133,7 @@ impl Index {
         for table in &self.tables {
             table.dump(out).encode(root);
         }
-        let mut totals = Vec::new();
-        self.totals.conversations.get().dump(out, &mut totals);
-        out.put(&totals).encode(root);
+        self.totals.conversations.dump(out).encode(root);
         let id = self.totals.update_id_max;
         (id.is_some(), id.unwrap_or(0)).encode(root);
     }
@@ -121,22 +143,15 @@ impl Index {
     pub(crate) fn open(root: &mut In<'_>, source: &Arc<Source>) -> Option<Index> {
         let mut tables = Vec::with_capacity(Kind::ALL.len());
         for kind in Kind::ALL {
-            tables.push(SavedTable {
-                kind,
-                saved: Some((Blob::decode(root)?, Arc::clone(source))),
-                table: OnceLock::new(),
-            });
+            tables.push(Saved::decode(kind, root, source)?);
         }
-        let conversations = Blob::decode(root)?;
+        let conversations = Saved::decode((), root, source)?;
         let (has_update_id, update_id_max) = <(bool, i64)>::decode(root)?;
         Some(Index {
             source: Some(Arc::clone(source)),
             tables: tables.try_into().ok()?,
             totals: Totals {
-                conversations: SavedTotals {
-                    saved: Some((conversations, Arc::clone(source))),
-                    totals: OnceLock::new(),
-                },
+                conversations,
                 update_id_max: has_update_id.then_some(update_id_max),
                 said: Vec::new(),
             },
@@ -179,48 +194,13 @@ impl Index {
     }
 }
 
-/// The totals of conversations, which may be in a saved index.
-#[derive(Debug)]
-pub(super) struct SavedTotals {
-    saved: Option<(Blob, Arc<Source>)>,
-    totals: OnceLock<ConversationTotals>,
-}
+impl Part for Table {
+    type Of = Kind;
 
-impl Default for SavedTotals {
-    fn default() -> SavedTotals {
-        SavedTotals {
-            saved: None,
-            totals: ConversationTotals::default().into(),
-        }
-    }
-}
-
-impl SavedTotals {
-    pub(super) fn get(&self) -> &ConversationTotals {
-        self.totals.get_or_init(|| {
-            let read = |(blob, source): &(Blob, Arc<Source>)| {
-                source.load(*blob, |root| ConversationTotals::read(root, source))
-            };
-            self.saved.as_ref().and_then(read).unwrap_or_default()
-        })
+    fn new(kind: Kind) -> Table {
+        Table::new(kind)
     }
 
-    pub(super) fn change<T>(&mut self, change: impl FnOnce(&mut ConversationTotals) -> T) -> T {
-        self.get();
-        let mut totals = self.totals.take().unwrap_or_default();
-        let answer = change(&mut totals);
-        self.totals = totals.into();
-        answer
-    }
-
-    fn evict(&mut self) {
-        if let Some(totals) = self.totals.get_mut() {
-            totals.evict();
-        }
-    }
-}
-
-impl Table {
     fn evict(&mut self) {
         self.rows.evict();
         self.by_key.evict();

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
 use self::conversation_totals::StatusSignal;
-use self::dump::{SavedTable, SavedTotals};
+use self::dump::Saved;
 use crate::record::{Kind, NUMBER_MAX};
 
 /// Below this number of lines or rows, a thread is not worth its cost.
@@ -42,17 +42,27 @@ const PARALLEL_MIN: usize = if cfg!(test) { 500 } else { 20_000 };
 pub(crate) struct Index {
     /// The saved index that parts of it are read from.
     source: Option<Arc<Source>>,
-    tables: [SavedTable; Kind::ALL.len()],
+    tables: [Saved<Table>; Kind::ALL.len()],
     totals: Totals,
 }
 
 /// Aggregates over many lines.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Totals {
-    conversations: SavedTotals,
+    conversations: Saved<ConversationTotals>,
     update_id_max: Option<i64>,
     /// During a full build: by row, the sequence number of each conversation's latest line.
     said: Vec<u64>,
+}
+
+impl Default for Totals {
+    fn default() -> Totals {
+        Totals {
+            conversations: Saved::new(()),
+            update_id_max: None,
+            said: Vec::new(),
+        }
+    }
 }
 
 impl Totals {
@@ -102,7 +112,7 @@ impl Index {
     pub(crate) fn new() -> Index {
         Index {
             source: None,
-            tables: Kind::ALL.map(SavedTable::new),
+            tables: Kind::ALL.map(Saved::new),
             totals: Totals::default(),
         }
     }
@@ -152,7 +162,7 @@ impl Index {
     /// sequence numbers, split into one or more runs.
     pub(crate) fn build(lines: [Vec<Vec<Entry>>; Kind::ALL.len()]) -> Index {
         let mut index = Index::new();
-        let build = |table: &mut SavedTable, runs: Vec<Vec<Entry>>| {
+        let build = |table: &mut Saved<Table>, runs: Vec<Vec<Entry>>| {
             let mut totals = Totals::default();
             let gather = |line: &Entry, row, is_new| totals.gather(line, row, is_new);
             table.change(|table| table.build(runs, gather));
