@@ -4,8 +4,6 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdout, Command, Stdio};
 
-use crate::rows;
-
 /// The first argument of a child.
 pub const FLAG: &str = "--child";
 
@@ -60,17 +58,11 @@ impl Child {
     }
 }
 
-/// The life of a child.
-pub fn run(args: &[String]) {
+/// The life of a child. `begin` makes its work from its role and the arguments.
+pub fn run(args: &[String], begin: impl FnOnce(&str, &[&str]) -> Work) {
     let (role, args) = args.split_first().expect("a role");
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let mut work = match role.as_str() {
-        rows::processes::OURS => rows::processes::ours(&args),
-        rows::processes::SQLITE => rows::processes::sqlite(&args),
-        rows::memory::ROLE => rows::memory::open(&args),
-        rows::import::ROLE => rows::import::import(&args),
-        role => panic!("no role {role}"),
-    };
+    let mut work = begin(role, &args);
     println!("ready");
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).expect("the parent");

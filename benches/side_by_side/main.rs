@@ -27,11 +27,22 @@ fn main() {
     let mut args = std::env::args().skip(1).peekable();
     if args.next_if(|arg| arg == child::FLAG).is_some() {
         let args: Vec<String> = args.collect();
-        child::run(&args);
+        child::run(&args, begin);
         return;
     }
     // cargo itself hands over `--bench`.
     let (flags, words): (Vec<_>, Vec<_>) = args.partition(|arg| arg.starts_with("--"));
     let mut table = Table::new(Form::of(&flags), words);
     rows::run(&Settings::from_env(), &mut table);
+}
+
+/// The work of a child in this role.
+fn begin(role: &str, args: &[&str]) -> child::Work {
+    match role {
+        rows::processes::OURS => rows::processes::ours(args),
+        rows::processes::SQLITE => rows::processes::sqlite(args),
+        rows::memory::ROLE => rows::memory::open(args),
+        rows::import::ROLE => rows::import::import(args),
+        role => panic!("no role {role}"),
+    }
 }

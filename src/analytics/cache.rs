@@ -7,6 +7,8 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use serde::{Deserialize, Serialize};
+
 use super::cells::{Cell, Groups, Mask};
 use super::query::Scope;
 use super::turns::Turns;
@@ -16,7 +18,7 @@ use crate::collections::{
 use crate::error::Result;
 use crate::index::RowId;
 use crate::record::{Day, Kind};
-use crate::store::{Reads, SegmentWatermark, Snapshot, Store, Watermark};
+use crate::store::{LogMark, Reads, SegmentWatermark, Snapshot, Store, Watermark};
 
 /// Maximum number of threads that sum days.
 const THREADS_MAX: usize = 8;
@@ -25,18 +27,24 @@ const THREADS_MAX: usize = 8;
 type Segments = [Vec<SegmentWatermark>; 2];
 
 /// The sums of the messages of a day.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CachedDay {
     /// The segments when they were read.
+    #[serde(skip)]
     segments: Segments,
     /// The sequence number up to which messages are included.
+    #[serde(skip)]
     through_seq: u64,
+    /// The greatest sequence number of an included message.
+    last_seq: u64,
     pub sum: DaySum,
     /// Messages with an error, sorted by time and sequence number.
     pub failed: Vec<(i64, u64)>,
     /// The sums by requested dimensions, computed on demand.
+    #[serde(skip)]
     cells: HashMap<Mask, Vec<Cell>>,
     /// Its conversations, computed on demand.
+    #[serde(skip)]
     talks: Option<Vec<u32>>,
 }
 
@@ -46,6 +54,7 @@ impl Adds for CachedDay {
             return;
         }
         self.through_seq = message.seq;
+        self.last_seq = message.seq;
         self.cells.clear();
         self.talks = None;
         self.sum.count(&message);
@@ -64,6 +73,7 @@ impl CachedDay {
         let begin = |found: &DayFound, segments| CachedDay {
             segments,
             through_seq: 0,
+            last_seq: 0,
             sum: DaySum::new(&found.rollups),
             failed: Vec::new(),
             cells: HashMap::new(),
@@ -71,8 +81,34 @@ impl CachedDay {
         };
         let (found, mut kept) = sum_day(store, day, |view| segments(view, day), begin)?;
         kept.through_seq = found.last_seq;
-        kept.sum.forget_rolled();
+        kept.sum.shrink();
         Ok(kept)
+    }
+
+    /// The day as it was saved, with the segments of that moment.
+    pub(super) fn at(self, segments: Vec<SegmentWatermark>) -> CachedDay {
+        let (messages, rollups) = segments
+            .into_iter()
+            .partition(|segment| segment.kind() == Kind::Messages);
+        CachedDay {
+            segments: [messages, rollups],
+            through_seq: self.last_seq,
+            ..self
+        }
+    }
+
+    pub(super) fn segments(&self) -> impl Iterator<Item = &SegmentWatermark> {
+        self.segments.iter().flatten()
+    }
+
+    pub(super) fn last_seq(&self) -> u64 {
+        self.last_seq
+    }
+
+    /// Number of messages, in the log or rolled up.
+    fn messages(&self) -> u64 {
+        let messages = self.sum.tallies().map(|(_, tally)| tally.messages);
+        messages.fold(0, u64::saturating_add)
     }
 
     /// Whether everything that was counted is still unchanged and new messages can be added. They
@@ -98,13 +134,19 @@ fn segments(view: &Snapshot<'_>, day: Day) -> Segments {
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     /// The state of the log that the cache reflects.
-    watermark: Option<Watermark>,
-    days: BTreeMap<Day, CachedDay>,
+    pub(super) watermark: Option<Watermark>,
+    pub(super) days: BTreeMap<Day, CachedDay>,
     groups: Groups,
     pub(super) turns: Turns,
     /// Numbers for conversations, by the hashes of their ids, so that conversations on several days
     /// are counted quickly.
     talks: HashMap<u64, u32>,
+    /// Whether the saved sums were looked for, and compared with the log.
+    is_recalled: bool,
+    /// The mark in the saved sums.
+    pub(super) log: Option<LogMark>,
+    /// Number of messages that were read since the sums were saved.
+    pub(super) read_count: u64,
 }
 
 /// The changes since the last update.
@@ -121,6 +163,9 @@ struct Update {
 impl Cache {
     /// Adds everything that was acknowledged before this call.
     pub(super) fn catch_up(&mut self, store: &Store) -> Result<()> {
+        if !self.is_recalled {
+            self.recall(store)?;
+        }
         let Some(news) = store.inner().with_snapshot(|view| Ok(self.news(view)))? else {
             return Ok(());
         };
@@ -136,7 +181,9 @@ impl Cache {
                 kept.add(message);
             }
         })?;
+        self.read_count += news.messages.len() as u64;
         for (day, mut kept) in read_all(store, &news.unread)? {
+            self.read_count = self.read_count.saturating_add(kept.messages());
             // So that the first reports are as fast as later ones.
             for mask in Mask::USUAL {
                 let cells = mask.cells(&kept.sum, &mut self.groups);
@@ -146,13 +193,15 @@ impl Cache {
         }
         // Set last: if an update fails halfway, it is repeated, and nothing is counted twice.
         self.watermark = Some(news.now);
+        self.is_recalled = true;
         Ok(())
     }
 
     /// The changes since the last update; `None` if there are none.
     fn news(&self, view: &Snapshot<'_>) -> Option<Update> {
         let now = view.watermark();
-        if self.watermark == Some(now) {
+        // The saved sums may lack days.
+        if self.is_recalled && self.watermark == Some(now) {
             return None;
         }
         let since = self

@@ -1,7 +1,7 @@
 //! Reports over messages: tokens, latencies, errors, contexts, conversations. They use sums in
 //! memory by day and group, which are updated with new messages. The cost of a report therefore
-//! depends on the number of groups and days, not of messages. The sums are not written to disk:
-//! removed messages are in the rollups of the log.
+//! depends on the number of groups and days, not of messages. They are saved in the log's cache.
+//! Removed messages are in the rollups of the log.
 
 mod answers;
 mod cache;
@@ -9,6 +9,7 @@ mod cells;
 mod query;
 mod reports;
 mod rows;
+mod saved;
 mod turns;
 
 use std::fmt;
@@ -29,8 +30,8 @@ use crate::store::Store;
 
 /// Computes reports. Clones share their sums; any number of threads can use them.
 ///
-/// The first report reads all messages of the log once, in small steps, while others can record.
-/// Each later report first adds the changes since the previous one, made by any process, including
+/// The first report reads the messages of the log once, in small steps, while others can record,
+/// except those in the sums that an earlier handle saved in the store's cache. Each later report first adds the changes since the previous one, made by any process, including
 /// late messages and removals by retention, erasure or other programs. Messages that retention
 /// removed still count. Erased messages do not, unless their day was rolled up before.
 ///
@@ -74,7 +75,7 @@ impl fmt::Debug for Analytics {
 }
 
 impl Store {
-    /// A handle for reports. Keep it: the first report of each handle reads the log.
+    /// A handle for reports. Keep it: the first report of each handle reads what is new in the log.
     pub fn analytics(&self) -> Analytics {
         Analytics {
             store: self.clone(),
@@ -95,6 +96,14 @@ impl Analytics {
 
     /// The sums, including everything that was acknowledged before this call.
     fn caught_up(&self) -> Result<MutexGuard<'_, Cache>> {
+        self.updated(|_, _| Ok(()))
+    }
+
+    /// The sums after both updates.
+    fn updated(
+        &self,
+        also: impl FnOnce(&mut Cache, &Store) -> Result<()>,
+    ) -> Result<MutexGuard<'_, Cache>> {
         let mut kept = self.kept.lock().unwrap_or_else(|poisoned| {
             // A thread that panicked may have left an incomplete update.
             self.kept.clear_poison();
@@ -103,6 +112,8 @@ impl Analytics {
             kept
         });
         kept.catch_up(&self.store)?;
+        also(&mut kept, &self.store)?;
+        kept.save_if_due(&self.store);
         Ok(kept)
     }
 }

@@ -61,8 +61,7 @@ impl Analytics {
             ..all_days(&[Dimension::Model, Dimension::Config])
         };
         let scope = query.scope("usage", &by_day)?;
-        let mut kept = self.caught_up()?;
-        kept.turns.catch_up(&self.store)?;
+        let mut kept = self.updated(|kept, store| kept.turns.catch_up(store))?;
         let (rows, row_count) = kept.sums(&scope, query.rows_max(), |_| true, rows::usage);
         let rows = rows.into_iter().map(|(of, sums)| UsageRow { of, sums });
         Ok(UsageReport {

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::answers::{RowKey, TurnRow, TurnSums};
 use super::query::{Dimension, Scope};
-use crate::collections::{seqs_of_events, with_seqs};
+use crate::collections::{pairs, seqs_of_events, with_seqs};
 use crate::error::Result;
 use crate::record::{Day, Event, event_type};
 use crate::store::{Store, Watermark};
@@ -23,10 +23,17 @@ struct Payload {
     output_tokens: serde_json::Value,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Turns {
     /// The state of the log that the sums reflect.
+    #[serde(skip)]
     watermark: Option<Watermark>,
+    /// The greatest sequence number of an included event.
+    pub last_seq: u64,
+    /// Number of events that were read since the sums were saved.
+    #[serde(skip)]
+    pub read_count: u64,
+    #[serde(with = "pairs")]
     days: BTreeMap<(Day, Option<String>), TurnSums>,
 }
 
@@ -43,13 +50,29 @@ impl Turns {
         self.watermark = None;
         if since.is_none() {
             self.days.clear();
+            self.last_seq = 0;
         }
         with_seqs(inner, &seqs, |_, event| {
             self.add(&event);
             Ok(())
         })?;
+        self.last_seq = seqs.last().copied().unwrap_or(self.last_seq);
+        self.read_count += seqs.len() as u64;
         self.watermark = Some(now);
         Ok(())
+    }
+
+    /// The sums as they were saved, of a log in this state.
+    pub(super) fn at(self, now: Watermark) -> Turns {
+        Turns {
+            watermark: Some(now.through(self.last_seq)),
+            ..self
+        }
+    }
+
+    /// Whether they are sums of a log in this state, or of an earlier one to which it only added.
+    pub(super) fn are_of(&self, now: Watermark) -> bool {
+        self.watermark.is_some_and(|then| now.has_same_rows(then))
     }
 
     fn add(&mut self, event: &Event) {

@@ -28,8 +28,8 @@ pub(crate) use events::{
     children as events_under, find as event, latest as latest_event, seqs_of_type as seqs_of_events,
 };
 pub(crate) use rollups::{
-    Adds, DaySum, Found as DayFound, Message, all_days as days_of_messages, read as read_messages,
-    sum_day,
+    Adds, DaySum, Found as DayFound, Message, all_days as days_of_messages, pairs,
+    read as read_messages, sum_day,
 };
 
 pub(crate) use search::clipped;

@@ -173,7 +173,7 @@ fn add(sum: &mut u64, more: u64) {
 }
 
 /// The sums of a group, in all roles and in roles other than `assistant`.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Tally {
     pub messages: u64,
     pub requests: u64,

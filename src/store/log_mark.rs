@@ -1,17 +1,17 @@
 //! Marks of the log: how far its segments reached when a cache outside the index was written, and
 //! whether a later log still has all of that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Result;
-use crate::record::{Kind, now};
+use crate::record::{Day, Kind, now};
 use crate::segment::SegmentName;
 use crate::storage::{Access, Storage, read_full};
-use crate::store::{Snapshot, Store};
+use crate::store::{SegmentWatermark, Snapshot, Store};
 
 /// Number of bytes before the end of a segment that are compared: more than the checksum and the
 /// LF of its last line.
@@ -45,6 +45,17 @@ struct SegmentMark {
 }
 
 impl SegmentMark {
+    /// By its name.
+    fn named(segment: &SegmentWatermark) -> (u64, SegmentMark) {
+        let mark = SegmentMark {
+            identity: segment.identity,
+            end: segment.end,
+            last: 0,
+            times: None,
+        };
+        (segment.name.pack(), mark)
+    }
+
     fn is_extended_by(&self, later: &SegmentMark) -> bool {
         self.identity == later.identity && self.end <= later.end
     }
@@ -112,9 +123,7 @@ impl LogMark {
             let later = later.segments.get(name);
             later.is_some_and(|later| segment.is_extended_by(later))
         };
-        (self.store_id, self.privacy, &self.damage)
-            == (later.store_id, later.privacy, &later.damage)
-            && self.segments.iter().all(is_in_later)
+        self.is_comparable_to(later) && self.segments.iter().all(is_in_later)
     }
 
     /// Whether everything up to this saved mark is still in the log, of which `now` is the mark.
@@ -126,6 +135,55 @@ impl LogMark {
             path_of(*name).is_some_and(|path| segment.is_in(storage, &path))
         };
         self.is_extended_by(now) && self.segments.iter().all(is_there)
+    }
+
+    /// Whether the segments of both can be compared: those of the same store, written under the same
+    /// settings and with the same damage.
+    pub(crate) fn is_comparable_to(&self, other: &LogMark) -> bool {
+        (self.store_id, self.privacy, &self.damage)
+            == (other.store_id, other.privacy, &other.damage)
+    }
+
+    /// The days of this saved mark of which every segment still begins with what it had then.
+    pub(crate) fn days_held(&self, storage: &dyn Storage) -> BTreeMap<Day, Vec<SegmentWatermark>> {
+        let mut days: BTreeMap<Day, Option<Vec<SegmentWatermark>>> = BTreeMap::new();
+        for (name, segment) in &self.segments {
+            let Some(name) = SegmentName::unpack(*name) else {
+                return BTreeMap::new();
+            };
+            let held = days.entry(name.day).or_insert_with(|| Some(Vec::new()));
+            if held.is_some() && !segment.is_in(storage, &name.path()) {
+                *held = None;
+            }
+            if let Some(held) = held {
+                held.push(SegmentWatermark {
+                    name,
+                    identity: segment.identity,
+                    end: segment.end,
+                });
+            }
+        }
+        let held = days.into_iter();
+        held.filter_map(|(day, held)| Some((day, held?))).collect()
+    }
+
+    /// This mark with these segments instead of its own.
+    pub(crate) fn with_segments<'a>(
+        self,
+        segments: impl Iterator<Item = &'a SegmentWatermark>,
+    ) -> LogMark {
+        LogMark {
+            segments: segments.map(SegmentMark::named).collect(),
+            ..self
+        }
+    }
+
+    /// The days of a later mark with segments that are not in this one.
+    pub(crate) fn days_with_more(&self, later: &LogMark) -> BTreeSet<Day> {
+        let names = later.segments.keys();
+        let names = names.filter(|name| !self.segments.contains_key(name));
+        let names = names.filter_map(|name| SegmentName::unpack(*name));
+        names.map(|name| name.day).collect()
     }
 
     /// The mark to save, with what a later process needs to compare. `None` if a segment is no
@@ -176,17 +234,9 @@ impl Store {
 
 impl Snapshot<'_> {
     fn segment_marks(&self, kinds: &[Kind]) -> Option<BTreeMap<u64, SegmentMark>> {
-        let segments = self.state.present_in_order();
-        let segments = segments.filter(|(_, segment)| kinds.contains(&segment.name.kind));
-        let segments = segments.map(|(_, segment)| {
-            let mark = SegmentMark {
-                identity: segment.identity,
-                end: segment.end,
-                last: 0,
-                times: None,
-            };
-            (segment.name.pack(), mark)
-        });
+        let segments = self.state.present_in_order().map(|(_, segment)| segment);
+        let segments = segments.filter(|segment| kinds.contains(&segment.name.kind));
+        let segments = segments.map(|segment| SegmentMark::named(&segment.watermark()));
         self.state.is_sound().then(|| segments.collect())
     }
 }

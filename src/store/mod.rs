@@ -6,6 +6,7 @@
 //! - `read`: lines in order: follow, pages, reverse scan.
 //! - `maintain`: seals, rewrites, repair, verification, removals.
 
+mod cache_file;
 mod commit;
 mod counts;
 mod health;
@@ -30,6 +31,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+pub(crate) use cache_file::CacheFile;
 pub use counts::{Counts, KindCounts, SyncTimes};
 pub use health::{Health, LockState, NextRemoval, Usage};
 pub(crate) use log_mark::LogMark;
@@ -135,7 +137,7 @@ pub(crate) struct Inner {
     pub(crate) segment_bytes_max: u64,
     /// Maximum length of a line that this handle writes, in bytes with its LF.
     pub(crate) line_bytes_max: usize,
-    sidecar_bytes_min: u64,
+    pub(crate) sidecar_bytes_min: u64,
     store_id: Uuid,
     manifest_damage: Option<Damage>,
     policies: PolicyCache,
@@ -440,6 +442,12 @@ impl Inner {
         answer
     }
 
+    /// Whether this handle may save what spares the next one from reading as much. One that only
+    /// reads does not create the directory.
+    pub(crate) fn may_cache(&self) -> bool {
+        !self.is_read_only || self.storage.stat("cache").is_ok()
+    }
+
     /// Waits until a transaction's writes are as durable as this handle promises.
     fn acknowledge(&self, ticket: Ticket) -> Result<()> {
         if self.durability == Durability::Disk {
@@ -469,13 +477,15 @@ impl Drop for Inner {
             // The thread ends by itself. Its panic is not this thread's error.
             let _ = thread.map(JoinHandle::join);
         }
+        let is_cached = self.may_cache();
         let state = self.state.get_mut();
         let (storage, store_id) = (&*self.storage, self.store_id);
-        if !self.is_read_only {
-            sidecar::save(storage, store_id, state, self.sidecar_bytes_min);
-        } else if storage.stat("cache").is_ok() {
-            // If it may, a handle that only reads saves the next one from reading as much.
-            let worth = self.sidecar_bytes_min.max(READER_BYTES_MIN);
+        if is_cached {
+            let worth = if self.is_read_only {
+                self.sidecar_bytes_min.max(READER_BYTES_MIN)
+            } else {
+                self.sidecar_bytes_min
+            };
             sidecar::save(storage, store_id, state, worth);
         }
     }

@@ -137,7 +137,8 @@ impl Options {
 
     /// Minimum bytes of lines not covered by the index sidecar for a closing handle to save them,
     /// which spares the next open from reading them. A handle that writes and runs the upkeep also
-    /// does so each time it has written 32 times as many. `u64::MAX` writes none. Default: 1 MiB.
+    /// does so each time it has written 32 times as many. The sums of reports are saved for about
+    /// as many bytes of messages. `u64::MAX` writes neither. Default: 1 MiB.
     #[must_use]
     pub fn sidecar_bytes_min(mut self, bytes: u64) -> Options {
         self.sidecar_bytes_min = bytes;

@@ -16,7 +16,7 @@ mod sum;
 use std::collections::{BTreeSet, HashMap};
 
 use self::roll::Roll;
-pub(crate) use self::sum::{Adds, DaySum, Found, Message, read, sum_day};
+pub(crate) use self::sum::{Adds, DaySum, Found, Message, pairs, read, sum_day};
 use self::sum::{Conversations, Part};
 use super::{
     Ack, BATCH_RECORDS_MAX, collision, conflict, record_in, record_of, standing, unchanged,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{KIND, TRIES_MAX, standing_rollups};
@@ -107,10 +108,12 @@ pub(crate) fn read(inner: &Inner, seqs: &[u64], mut take: impl FnMut(Message)) -
 
 /// The totals of a day's rollups and messages. Messages are added in the order of their sequence
 /// numbers, because floating-point sums depend on the order.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct DaySum {
+    #[serde(with = "pairs")]
     groups: BTreeMap<Group, Part>,
     /// The messages that the rollups count.
+    #[serde(skip)]
     rolled: IdHashes,
     is_rolled: bool,
     /// Messages up to this sequence number are counted in `active_conversations` by a rollup that
@@ -120,7 +123,7 @@ pub(crate) struct DaySum {
 }
 
 /// The totals of a group's rollups and messages.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Part {
     /// The greatest `through_seq` of the rollups.
     pub through_seq: u64,
@@ -180,10 +183,15 @@ impl DaySum {
         self.is_rolled
     }
 
-    /// Frees the hashes of the messages that the rollups count. If there are rollups, no message
-    /// may be added after this.
-    pub(crate) fn forget_rolled(&mut self) {
+    /// Frees what only adding messages takes: the hashes of the messages that the rollups count, and
+    /// the ids of conversations, of which hashes are kept. If there are rollups, no message may be
+    /// added after this.
+    pub(crate) fn shrink(&mut self) {
         self.rolled = IdHashes::default();
+        if !self.active.present.is_empty() {
+            self.active.rolled = IdHashes::of(self.conversations().into_iter().collect());
+            self.active.present = HashSet::new();
+        }
     }
 
     /// The totals of each group, in order.
@@ -209,11 +217,13 @@ impl DaySum {
 }
 
 /// The conversations of a day or of a group.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Conversations {
     /// Those with a message in the log.
+    #[serde(skip)]
     present: HashSet<Uuid>,
-    /// Those with a message that a rollup counts.
+    /// Those with a message that a rollup counts, or that was added before
+    /// [`shrink`](DaySum::shrink).
     rolled: IdHashes,
     pub count: u64,
 }
@@ -239,4 +249,28 @@ impl Conversations {
 /// Whether an id is in a set. The set is usually empty.
 fn has(set: &IdHashes, id: Uuid) -> bool {
     !set.is_empty() && set.contains(id)
+}
+
+/// A map in JSON as an array of pairs, since its keys are not strings.
+pub(crate) mod pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+        map: &BTreeMap<K, V>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(map)
+    }
+
+    pub(crate) fn deserialize<'de, K, V, D>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
+    where
+        K: Deserialize<'de> + Ord,
+        V: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        let pairs = Vec::<(K, V)>::deserialize(deserializer)?;
+        Ok(pairs.into_iter().collect())
+    }
 }

@@ -24,19 +24,20 @@ pub(super) use state::State;
 use super::Format;
 use super::run::{FileHeadings, Run};
 use crate::record::Kind;
-use crate::storage::{Access, SETTLED_NS, read_all, replace_file};
-use crate::store::{LogMark, Store};
+use crate::storage::SETTLED_NS;
+use crate::store::{CacheFile, LogMark, Store};
 
 const DIR: &str = "cache";
 const PATH: &str = "cache/imports";
-/// The first bytes of the file: its layout and the version of decklog that wrote it. Another
-/// version may import more of a file.
-const MAGIC: &[u8] = concat!(
-    "decklog imports 1, decklog ",
-    env!("CARGO_PKG_VERSION"),
-    "\n"
-)
-.as_bytes();
+/// Another version of decklog may import more of a file.
+const FILE: CacheFile = CacheFile {
+    path: PATH,
+    header: concat!(
+        "decklog imports 1, decklog ",
+        env!("CARGO_PKG_VERSION"),
+        "\n"
+    ),
+};
 /// The kinds that an import adds.
 const KINDS: [Kind; 4] = [
     Kind::ConversationTurns,
@@ -169,7 +170,7 @@ impl<'a> Checkpoints<'a> {
         let known = if is_loaded {
             self.known.take()
         } else {
-            load(store)
+            FILE.load(store.inner().storage())
         };
         self.is_lost |= match (&self.log, &log) {
             (Some(before), Some(now)) => !before.is_extended_by(now),
@@ -343,27 +344,12 @@ impl Checkpoint {
     }
 }
 
-/// Reads the file; `None` if it is missing, damaged, or of another version.
-fn load(store: &Store) -> Option<Saved> {
-    let file = store.inner().storage().open(PATH, Access::Read).ok()?;
-    let bytes = read_all(&*file).ok()?;
-    let (body, hash) = bytes.split_last_chunk()?;
-    if xxh3_64(body) != u64::from_le_bytes(*hash) {
-        return None;
-    }
-    serde_json::from_slice(body.strip_prefix(MAGIC)?).ok()
-}
-
 fn write(store: &Store, saved: &Saved, states: &States) -> io::Result<()> {
     let storage = store.inner().storage();
     for (hash, state) in states {
         state::write(storage, *hash, state)?;
     }
-    let mut bytes = MAGIC.to_vec();
-    serde_json::to_writer(&mut bytes, &saved)?;
-    bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
-    storage.create_dir(DIR)?;
-    replace_file(storage, PATH, &bytes)?;
+    FILE.save(storage, saved)?;
     let used = saved.files.values().filter_map(|file| file.state);
     state::keep_only(storage, &used.collect())
 }

@@ -429,7 +429,7 @@ impl Run<'_, '_> {
         Ok(is_done.then_some((gone.lines, gone.bytes)))
     }
 
-    /// Erases the data in quarantined files, leftovers of a crash and checkpoints, and searches for it in
+    /// Erases the data in quarantined files, leftovers of a crash and caches, and searches for it in
     /// foreign files in the store's directory.
     fn erase_beside(&mut self) -> Result<()> {
         let inner = self.store.inner();
@@ -437,6 +437,7 @@ impl Run<'_, '_> {
         if !self.options.dry_run {
             inner.discard_leftovers(&other_files.leftovers)?;
             inner.discard_import_checkpoints()?;
+            inner.discard_sums()?;
         }
         for file in other_files.quarantined {
             let bytes = inner.read_whole(&file)?;

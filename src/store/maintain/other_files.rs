@@ -87,8 +87,17 @@ impl Inner {
 
     /// Removes the checkpoints of imports, which have titles and ids of conversations.
     pub(crate) fn discard_import_checkpoints(&self) -> Result<()> {
+        self.discard_cached("imports")
+    }
+
+    /// Removes the sums of reports, which have names from messages.
+    pub(crate) fn discard_sums(&self) -> Result<()> {
+        self.discard_cached("sums")
+    }
+
+    fn discard_cached(&self, prefix: &str) -> Result<()> {
         let names = self.names("cache")?.into_iter().map(|entry| entry.name);
-        let names = names.filter(|name| name.starts_with("imports"));
+        let names = names.filter(|name| name.starts_with(prefix));
         let paths: Vec<String> = names.map(|name| format!("cache/{name}")).collect();
         self.discard_leftovers(&paths)
     }

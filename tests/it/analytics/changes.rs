@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use decklog::analytics::{Analytics, AnalyticsQuery, Bucket};
-use decklog::record::Day;
+use decklog::record::{Day, event_type};
 use decklog::retention::{CompactOptions, EraseOptions, Erasure, RetainOptions};
-use decklog::storage::Memory;
-use decklog::{ConversationMessage, Durability, Store};
+use decklog::storage::{Memory, Storage};
+use decklog::{ConversationMessage, Durability, Event, Store};
 use uuid::Uuid;
 
 use super::{conversation, message, plain, queries};
@@ -27,7 +27,10 @@ struct Log {
 
 impl Log {
     fn new() -> Log {
-        let memory = Memory::new();
+        Log::of(Memory::new())
+    }
+
+    fn of(memory: Memory) -> Log {
         Log {
             writer: in_memory(&memory, Durability::Process),
             other: in_memory(&memory, Durability::Process),
@@ -58,6 +61,9 @@ impl Log {
             // An answer has the task type of its request.
             let stored = store.get_message(said.id).unwrap();
             self.counted.push((ack.seq, stored.unwrap()));
+            if rng.one_in(4) {
+                store.record(turn_completed(rng, at)).unwrap();
+            }
         }
     }
 
@@ -129,6 +135,10 @@ impl Log {
         let counted = self.counted.iter().map(|(_, message)| message.clone());
         let counted: Vec<ConversationMessage> = counted.collect();
         let queries = &queries(DAY_1, DAYS as i64)[1..];
+        let newcomer = in_memory(&self.memory, Durability::Process).analytics();
+        let found = plain::all_of(&newcomer, queries);
+        // Without the sums that others saved.
+        let _ = self.memory.remove_file("cache/sums");
         let fresh = self.other.analytics();
         let is_gone = |id: &Uuid| self.other.get_message(*id).unwrap().is_none();
         let gone = counted.iter().map(|message| message.id).filter(is_gone);
@@ -138,10 +148,102 @@ impl Log {
             plain::check(&fresh, &all, query);
         }
         let expected = plain::all_of(&fresh, queries);
+        assert_eq!(found, expected);
         for handle in handles {
             assert_eq!(plain::all_of(handle, queries), expected);
         }
     }
+}
+
+fn turn_completed(rng: &mut Rng, at: i64) -> Event {
+    let mut event = Event::new(None, event_type::TURN_COMPLETED);
+    event.created_at = at;
+    let model = rng.pick(&["a", "b"]);
+    let tokens = rng.below(1_000);
+    event.payload = Some(format!(
+        r#"{{"model_name":"{model}","input_tokens":{tokens},"output_tokens":1}}"#
+    ));
+    event
+}
+
+/// The totals that a process finds which starts now, and those without the saved sums.
+fn totals_after_restart(memory: &Memory) -> [Vec<serde_json::Value>; 2] {
+    let queries = queries(DAY_1, DAYS as i64);
+    let totals = || {
+        let store = in_memory(memory, Durability::Process);
+        plain::all_of(&store.analytics(), &queries[1..])
+    };
+    let found = totals();
+    let _ = memory.remove_file("cache/sums");
+    [found, totals()]
+}
+
+/// A log with messages and events on each day, and saved sums.
+fn saved(rng: &mut Rng) -> Memory {
+    let mut log = Log::new();
+    log.say(rng, 120);
+    let memory = log.memory.clone();
+    drop(log);
+    let [found, expected] = totals_after_restart(&memory);
+    assert_eq!(found, expected);
+    assert!(memory.bytes("cache/sums").is_some());
+    memory
+}
+
+fn day(nth: usize) -> Day {
+    Day::of(DAY_1 + nth as i64 * DAY_MS).unwrap()
+}
+
+#[test]
+fn saved_sums_are_those_of_the_log_whatever_happened_to_its_files() {
+    let mut rng = Rng::seeded("saved_sums_are_those_of_the_log_whatever_happened_to_its_files");
+    for _ in 0..count("DECKLOG_ANALYTICS_CASES", 6) {
+        for stem in ["messages", "events"] {
+            let path = format!("{}/{stem}.0001.jsonl", day(rng.below(DAYS)));
+            // The sums are saved while the segment is not there, and it comes back.
+            let memory = saved(&mut rng);
+            let bytes = memory.bytes(&path).unwrap();
+            memory.remove_file(&path).unwrap();
+            let [found, expected] = totals_after_restart(&memory);
+            assert_eq!(found, expected, "{path} is gone");
+            memory.put_bytes(&path, bytes.clone());
+            let [found, expected] = totals_after_restart(&memory);
+            assert_eq!(found, expected, "{path} is back");
+
+            // A power cut takes the end, and the numbers of its lines are assigned again.
+            let ends = bytes.iter().enumerate();
+            let ends = ends.filter(|(_, byte)| **byte == b'\n');
+            let ends: Vec<usize> = ends.map(|(at, _)| at + 1).collect();
+            memory.put_bytes(&path, bytes[..*rng.pick(&ends)].to_vec());
+            memory.remove_file("HEAD").unwrap();
+            let mut log = Log::of(memory.clone());
+            log.say(&mut rng, 40);
+            drop(log);
+            let [found, expected] = totals_after_restart(&memory);
+            assert_eq!(found, expected, "{path} was cut");
+
+            // Any damage to the file costs time only.
+            let mut bytes = memory.bytes("cache/sums").unwrap();
+            let at = rng.below(bytes.len());
+            bytes[at] ^= 1 << rng.below(8);
+            memory.put_bytes("cache/sums", bytes);
+            let [found, expected] = totals_after_restart(&memory);
+            assert_eq!(found, expected, "byte {at} was changed");
+        }
+    }
+}
+
+/// An erasure removes the sums, which have names from the messages.
+#[test]
+fn saved_sums_do_not_outlive_what_is_erased() {
+    let mut rng = Rng(11);
+    let mut log = Log::new();
+    log.say(&mut rng, 50);
+    let memory = log.memory.clone();
+    plain::all_of(&log.other.analytics(), &queries(DAY_1, DAYS as i64)[1..]);
+    assert!(memory.bytes("cache/sums").is_some());
+    log.erase(&mut rng);
+    assert!(memory.bytes("cache/sums").is_none());
 }
 
 #[test]
