@@ -30,6 +30,8 @@ struct Saved<D, T> {
     log: LogMark,
     /// The sequence number up to which all days have their messages.
     last_seq: u64,
+    /// Number of messages up to this one.
+    rows: u32,
     days: D,
     turns: Option<SavedTurns<T>>,
 }
@@ -46,6 +48,8 @@ struct SavedTurns<T> {
 impl Cache {
     /// Takes over the saved sums that are those of this log.
     pub(super) fn recall(&mut self, store: &Store) -> Result<()> {
+        // An earlier attempt may have failed.
+        *self = Cache::default();
         let storage = store.inner().storage();
         let saved: Option<Saved<BTreeMap<Day, CachedDay>, Turns>> = FILE.load(storage);
         let Some(mut saved) = saved else {
@@ -54,7 +58,11 @@ impl Cache {
         // First: if the log is rewritten after this, the next update begins anew.
         let watermark = store.inner().with_snapshot(|view| Ok(view.watermark()))?;
         let now = store.log_mark(&KINDS)?;
-        let Some(now) = now.filter(|now| saved.log.is_comparable_to(now)) else {
+        // All messages that were added since have greater sequence numbers.
+        let has_as_many = rows_through(store, Kind::Messages, saved.last_seq)? == saved.rows;
+        let is_comparable =
+            |now: &LogMark| has_as_many && now.is_undamaged() && saved.log.is_comparable_to(now);
+        let Some(now) = now.filter(is_comparable) else {
             return Ok(());
         };
         let grown = saved.log.days_with_more(&now);
@@ -97,6 +105,7 @@ impl Cache {
             return None;
         }
         let log = store.log_mark(&KINDS).ok()??;
+        let log = Some(log).filter(LogMark::is_undamaged)?;
         let events = store.log_mark(&[Kind::Events]).ok()??;
         let now = inner.with_snapshot(|view| Ok(view.watermark())).ok()?;
         let watermark = self.watermark.filter(|then| then.is_extended_by(now))?;
@@ -104,17 +113,18 @@ impl Cache {
         let segments = self.days.values().flat_map(CachedDay::segments);
         let log = log.with_segments(segments);
         let log = log.saved(storage, self.log.as_ref())?;
+        log.sync_recent(storage).ok()?;
         let turns = self.turns.are_of(now).then_some(&self.turns);
         let turns = turns.and_then(|sums| {
-            Some(SavedTurns {
-                log: events.saved(storage, None)?,
-                rows: rows_through(store, sums.last_seq).ok()?,
-                sums,
-            })
+            let log = events.saved(storage, None)?;
+            log.sync_recent(storage).ok()?;
+            let rows = rows_through(store, Kind::Events, sums.last_seq).ok()?;
+            Some(SavedTurns { log, rows, sums })
         });
         let saved = Saved {
             log,
             last_seq: watermark.last_seq,
+            rows: rows_through(store, Kind::Messages, watermark.last_seq).ok()?,
             days: &self.days,
             turns,
         };
@@ -129,15 +139,15 @@ fn has_all(store: &Store, turns: &SavedTurns<Turns>) -> Result<bool> {
     let Some(now) = store.log_mark(&[Kind::Events])? else {
         return Ok(false);
     };
-    let rows = rows_through(store, turns.sums.last_seq)?;
+    let rows = rows_through(store, Kind::Events, turns.sums.last_seq)?;
     Ok(rows == turns.rows && turns.log.is_held_by(&now, store.inner().storage()))
 }
 
-/// Number of events in the index up to a sequence number.
-fn rows_through(store: &Store, seq: u64) -> Result<u32> {
+/// Number of records of a kind in the index up to a sequence number.
+fn rows_through(store: &Store, kind: Kind, seq: u64) -> Result<u32> {
     let inner = store.inner();
     inner.with_snapshot(|view| {
-        let table = view.table(Kind::Events);
+        let table = view.table(kind);
         Ok(table.row_from_seq(seq.saturating_add(1)).0)
     })
 }

@@ -2,6 +2,7 @@
 //! whether a later log still has all of that.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -142,6 +143,22 @@ impl LogMark {
     pub(crate) fn is_comparable_to(&self, other: &LogMark) -> bool {
         (self.store_id, self.privacy, &self.damage)
             == (other.store_id, other.privacy, &other.damage)
+    }
+
+    /// Whether no line is damaged. Numbers of places do not tell which lines are.
+    pub(crate) fn is_undamaged(&self) -> bool {
+        self.damage.iter().all(|count| *count == 0)
+    }
+
+    /// Syncs the segments that changed shortly before this mark was saved. A power cut then does not
+    /// take what a cache beside this mark is of.
+    pub(crate) fn sync_recent(&self, storage: &dyn Storage) -> io::Result<()> {
+        let recent = self
+            .segments
+            .iter()
+            .filter(|(_, mark)| mark.times.is_none());
+        let mut paths = recent.filter_map(|(name, _)| path_of(*name));
+        paths.try_for_each(|path| storage.open(&path, Access::Read)?.sync())
     }
 
     /// The days of this saved mark of which every segment still begins with what it had then.

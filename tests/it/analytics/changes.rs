@@ -222,6 +222,21 @@ fn saved_sums_are_those_of_the_log_whatever_happened_to_its_files() {
             let [found, expected] = totals_after_restart(&memory);
             assert_eq!(found, expected, "{path} was cut");
 
+            // A line lost only its LF. The sums are saved without it, and then the next writer ends
+            // it, so that it counts.
+            let path = format!("{}/{stem}.0001.jsonl", day(0));
+            let bytes = memory.bytes(&path).unwrap();
+            memory.put_bytes(&path, bytes[..bytes.len() - 1].to_vec());
+            memory.remove_file("HEAD").unwrap();
+            let [found, expected] = totals_after_restart(&memory);
+            assert_eq!(found, expected, "{path} lacks its last LF");
+            let mut log = Log::of(memory.clone());
+            log.say(&mut rng, 1);
+            drop(log);
+            assert!(memory.bytes(&path).unwrap().starts_with(&bytes));
+            let [found, expected] = totals_after_restart(&memory);
+            assert_eq!(found, expected, "{path} has its last LF again");
+
             // Any damage to the file costs time only.
             let mut bytes = memory.bytes("cache/sums").unwrap();
             let at = rng.below(bytes.len());
