@@ -35,7 +35,7 @@ const AHEAD_BYTES_MIN: u64 = if cfg!(any(test, fuzzing)) {
 const AHEAD_BYTES_MAX: u64 = if cfg!(any(test, fuzzing)) {
     16 << 10
 } else {
-    32 << 20
+    128 << 20
 };
 /// After lines that mostly match, looking ahead pauses. The pause is their length in bytes times
 /// this number.
