@@ -432,6 +432,38 @@ fn a_handle_that_stays_open_renews_the_sidecar() {
     assert_eq!(answers(&open()), expected);
 }
 
+/// Files that changed shortly before a sidecar was written are compared by their bytes. The next
+/// handle notes their times, so that later ones need not read them.
+#[test]
+fn files_are_compared_by_their_bytes_only_until_their_times_suffice() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let open = |read_only| {
+        let options = Store::options().sidecar_bytes_min(4_096).upkeep(false);
+        options.read_only(read_only).open(&path).unwrap()
+    };
+    let saved = || [SIDECAR, DELTA].map(|file| fs::read(path.join(file)).ok());
+    let store = open(false);
+    fill(&store, 1, 300);
+    let expected = answers(&store);
+    drop(store);
+    let recent = saved();
+    assert!(recent[0].is_some());
+    drop(open(false));
+    assert_eq!(saved(), recent);
+    std::thread::sleep(Duration::from_millis(2_100));
+    // It would have to read far more for a handle that only reads to write.
+    drop(open(true));
+    assert_eq!(saved(), recent);
+    drop(open(false));
+    let settled = saved();
+    assert_ne!(settled, recent);
+    let store = open(false);
+    assert_eq!(answers(&store), expected);
+    drop(store);
+    assert_eq!(saved(), settled);
+}
+
 /// What is new goes to a file of its own, until it is much.
 #[test]
 fn what_is_new_is_saved_beside_the_rest() {

@@ -35,32 +35,35 @@ impl Covered {
         self.untouched.is_some_and(|(len, _)| len == self.end)
     }
 
-    /// Whether the covered part of the file, which was just looked at, is unchanged.
-    pub(in crate::store) fn is_as_covered(
+    /// Compares the covered part with the file, which was just looked at. `None` if it was changed;
+    /// otherwise the number of bytes that were read to find out, unless the file has grown: then it
+    /// is likely to grow on, and to be compared again.
+    pub(in crate::store) fn compare(
         &self,
         storage: &dyn Storage,
         stat: &FileStat,
         times: Option<FileTimes>,
-    ) -> bool {
+    ) -> Option<u64> {
         if stat.identity != self.identity || stat.len < self.end {
-            return false;
+            return None;
         }
         if let Some((len, known)) = self.untouched
             && stat.len == len
             && times == Some(known)
         {
-            return true;
+            return Some(0);
         }
         // Of a large file, the end is compared. That is enough if it grew since, but not if it was
         // changed in place.
         let has_grown = self.untouched.is_none_or(|(len, _)| stat.len > len);
         if !has_grown && self.end > COMPARED_BYTES {
-            return false;
+            return None;
         }
-        let Ok(file) = storage.open(&self.name.path(), Access::Read) else {
-            return false;
-        };
-        self.hash.is_some() && hash_of(&*file, self.end) == self.hash
+        let file = storage.open(&self.name.path(), Access::Read).ok()?;
+        let is_same = self.hash.is_some() && hash_of(&*file, self.end) == self.hash;
+        let has_grown = stat.len > self.end;
+        let compared = if has_grown { 0 } else { self.end };
+        is_same.then_some(compared.min(COMPARED_BYTES))
     }
 }
 

@@ -204,8 +204,8 @@ impl Buffered<'_> {
     }
 }
 
-/// Writes the sidecar if the existing one leaves enough bytes uncovered: a delta, or a new base if
-/// too much is not in the base. Errors are ignored: then the earlier sidecar remains, or none.
+/// Writes the sidecar if the existing one leaves enough bytes uncovered, or to be compared: a delta,
+/// or a new base if too much is not in the base. Errors are ignored: then the earlier sidecar remains, or none.
 pub(in crate::store) fn save(
     storage: &dyn Storage,
     store_id: Uuid,
@@ -213,7 +213,8 @@ pub(in crate::store) fn save(
     uncovered_min: u64,
 ) {
     let bytes: u64 = state.segments.iter().map(|segment| segment.end).sum();
-    let uncovered = bytes.saturating_sub(state.covered);
+    let compared: u64 = state.segments.iter().map(|segment| segment.compared).sum();
+    let uncovered = bytes.saturating_sub(state.covered).saturating_add(compared);
     let not_in_base = bytes.saturating_sub(state.in_base);
     // Write no sidecar for a damaged store, since damage is found by reading the segments.
     let is_whole = state.is_sound() && state.damage_counts.total() == 0;

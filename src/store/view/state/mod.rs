@@ -46,6 +46,8 @@ pub(in crate::store) struct Segment {
     pub verified: u64,
     /// What the sidecar says of the file, until that is compared with the file.
     pub covered: Option<Covered>,
+    /// Number of bytes that had to be compared, and would not if the sidecar were saved again.
+    pub compared: u64,
     /// The last bytes of the line before `end`, if known.
     pub last: Option<LineEnd>,
     /// Whether the file is read-only. No more lines are appended to it then.
@@ -64,6 +66,7 @@ impl Segment {
             read_times: None,
             verified: 0,
             covered: None,
+            compared: 0,
             last: None,
             is_sealed: false,
         }

@@ -337,10 +337,13 @@ impl State {
             found => found.map_err(|e| io_error(storage, "look at the segment", &path, e))?,
         };
         if let (Some(covered), Some(place)) = (covered, place) {
-            if !covered.is_as_covered(storage, &stat, times) {
+            let Some(compared) = covered.compare(storage, &stat, times) else {
                 return Ok(false);
-            }
-            self.segments[place].read_times = times;
+            };
+            let is_settled = times.is_some_and(|times| times.are_settled(self.read_ns));
+            let segment = &mut self.segments[place];
+            segment.read_times = times;
+            segment.compared = if is_settled { compared } else { 0 };
         }
         if self.is_obsolete(name, stat.identity) {
             return Ok(true);
