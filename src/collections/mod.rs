@@ -211,7 +211,7 @@ impl Store {
 
     /// Records facts in order, under one lock, with one write for every run of records of the same
     /// kind and day. Each record is accepted or rejected on its own. The results are in the order
-    /// of the records.
+    /// of the records. Readers may see the first records of a large batch before it is complete.
     ///
     /// # Errors
     /// The outer error means that none of the records is acknowledged:
@@ -288,6 +288,7 @@ impl Store {
                     return Err(e.clone());
                 }
                 let answer = put_prepared(txn, record, if_known);
+                txn.let_readers_in();
                 if let Err(e) = &answer
                     && !e.kind().is_judgement()
                 {
@@ -323,7 +324,11 @@ impl Store {
     /// later.
     pub(crate) fn put_prepared(&self, batch: &mut PreparedBatch) -> Result<Vec<Result<Ack>>> {
         self.inner().transact(|txn| {
-            let put_one = |(record, if_known)| put_prepared(txn, record, if_known);
+            let put_one = |(record, if_known)| {
+                let answer = put_prepared(txn, record, if_known);
+                txn.let_readers_in();
+                answer
+            };
             Ok(batch.0.drain(..).map(put_one).collect())
         })
     }

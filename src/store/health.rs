@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::TryLockError;
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -338,13 +337,11 @@ fn next_removals(
 
 impl Inner {
     pub(super) fn why_poisoned(&self) -> Option<String> {
-        let writer = match self.writer.try_lock() {
-            Ok(writer) => Some(writer),
-            Err(TryLockError::Poisoned(writer)) => Some(writer.into_inner()),
-            // The writer is in use.
-            Err(TryLockError::WouldBlock) => None,
-        };
-        let by_write = writer.and_then(|writer| writer.failure().cloned());
+        // Not if the writer is in use.
+        let by_write = self
+            .writer
+            .try_lock()
+            .and_then(|writer| writer.failure().cloned());
         let failure = by_write.or_else(|| self.sync.failure());
         failure.map(|e| e.to_string())
     }

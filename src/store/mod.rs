@@ -25,10 +25,11 @@ mod view;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLockWriteGuard, TryLockError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use uuid::Uuid;
 
 pub(crate) use cache_file::CacheFile;
@@ -79,7 +80,6 @@ pub(crate) use self::manifest::{is_dir_of_store, key_fingerprint};
 use self::open_file_limits::OpenFileLimits;
 pub(crate) use self::process::Process;
 use self::read::file_cache::FileCache;
-use self::view::fair_lock::FairLock;
 pub(crate) use self::view::read_ahead::ReadAhead;
 pub(crate) use self::view::row_lines::{RowLines, Unclear};
 use self::view::sidecar;
@@ -141,7 +141,7 @@ pub(crate) struct Inner {
     store_id: Uuid,
     manifest_damage: Option<Damage>,
     policies: PolicyCache,
-    state: FairLock<State>,
+    state: RwLock<State>,
     files: FileCache,
     head_reader: Arc<HeadReader>,
     writer: Arc<Mutex<Writer>>,
@@ -198,7 +198,7 @@ impl Store {
             sidecar_bytes_min: options.sidecar_bytes_min,
             store_id,
             manifest_damage,
-            state: FairLock::new(state),
+            state: RwLock::new(state),
             files: FileCache::new(open_files.read),
             head_reader,
             writer: Arc::new(Mutex::new(Writer::new(policies.known(), open_files.append))),
@@ -264,10 +264,7 @@ impl Store {
             return Err(process::forked(self.path()));
         }
         let synced = self.sync();
-        let writer = &self.inner.writer;
-        let writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
-        writer.check_whole()?;
-        drop(writer);
+        self.inner.writer.lock().check_whole()?;
         synced
     }
 
@@ -355,8 +352,20 @@ fn check_is_local(storage: &dyn Storage, options: &Options) -> Result<()> {
 impl Inner {
     /// Whether the log has no lines, as far as this handle knows.
     fn is_empty(&self) -> bool {
-        let state = self.state.read();
+        let state = self.read_state();
         state.max_seq == 0
+    }
+
+    /// The state, to read. A writer has it for some microseconds, in which another thread would
+    /// hardly get to sleep and wake up.
+    fn read_state(&self) -> RwLockReadGuard<'_, State> {
+        for _ in 0..STATE_SPINS {
+            if let Some(state) = self.state.try_read() {
+                return state;
+            }
+            std::hint::spin_loop();
+        }
+        self.state.read()
     }
 
     fn lock_state(&self) -> RwLockWriteGuard<'_, State> {
@@ -399,7 +408,7 @@ impl Inner {
 
     fn start_background(&self) -> Result<()> {
         // Serializes threads that get here at the same time.
-        let _line = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let _line = self.writer.lock();
         if self.background.get().is_none() {
             let thread = self.sync.start_background(self.flush_interval)?;
             let _ = self.background.set(thread);
@@ -416,11 +425,9 @@ impl Inner {
         if self.lock_releaser_thread.get().is_none() {
             let writer = Arc::clone(&self.writer);
             let give_back = move || match writer.try_lock() {
-                Ok(mut writer) => writer.release_if_idle(),
-                // A panic leaves no state that the next transaction would not check.
-                Err(TryLockError::Poisoned(writer)) => writer.into_inner().release_if_idle(),
-                // The writer is in use.
-                Err(TryLockError::WouldBlock) => false,
+                Some(mut writer) => writer.release_if_idle(),
+                // It is in use.
+                None => false,
             };
             let Ok(thread) = self.lock_releaser.start(give_back) else {
                 return false;
@@ -457,8 +464,11 @@ impl Inner {
     }
 }
 
+/// Number of attempts to read the state before a thread waits asleep.
+const STATE_SPINS: u32 = 200;
+
 /// Minimum bytes not covered by the sidecar for a handle that only reads to write one.
-const READER_BYTES_MIN: u64 = 16 << 20;
+const READER_BYTES_MIN: u64 = 4 << 20;
 
 impl Drop for Inner {
     fn drop(&mut self) {
@@ -468,9 +478,7 @@ impl Drop for Inner {
             return;
         }
         // Release the lock first: the rest takes long, and other processes need not wait for it.
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        writer.release_lease();
-        drop(writer);
+        self.writer.lock().release_lease();
         self.sync.close();
         self.lock_releaser.close();
         for thread in [self.background.take(), self.lock_releaser_thread.take()] {

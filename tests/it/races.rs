@@ -902,3 +902,45 @@ fn tasks_of_killed_workers_are_done_by_others() {
         killed.len()
     );
 }
+
+/// Readers do not wait for the whole of a large batch: they see its first record before its last
+/// one. Of records that are recorded all or none, they see none before they see all.
+#[test]
+fn readers_see_a_large_batch_as_it_grows() {
+    const LEN: u128 = 8_000;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let (store, other) = (Store::open(&path).unwrap(), Store::open(&path).unwrap());
+    let turn_of = |id: u128| turn(id, "part of a batch", DAY_1 + id as i64);
+    let is_there = |store: &Store, id| store.get_turn(Uuid::from_u128(id)).unwrap().is_some();
+    for (first, is_all) in [(10_000, false), (20_000, true)] {
+        let last = first + LEN - 1;
+        let records: Vec<Record> = (first..=last).map(|id| turn_of(id).into()).collect();
+        let is_over = AtomicBool::new(false);
+        // By a reader of the same handle, and by one that reads the files.
+        let mut partly = [false; 2];
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                if is_all {
+                    store.record_all(records).unwrap();
+                } else {
+                    let acks = store.record_batch(records).unwrap();
+                    assert!(acks.iter().all(Result::is_ok));
+                }
+                is_over.store(true, Ordering::Relaxed);
+            });
+            while !is_over.load(Ordering::Relaxed) {
+                for (handle, partly) in [&store, &other].into_iter().zip(&mut partly) {
+                    *partly |= is_there(handle, first) && !is_there(handle, last);
+                }
+            }
+        });
+        assert_eq!(partly, [!is_all; 2]);
+        for handle in [&store, &other] {
+            assert!((first..=last).all(|id| is_there(handle, id)));
+        }
+        let numbers = all_lines(&store).into_iter().map(|(seq, _)| seq);
+        let numbers: Vec<u64> = numbers.collect();
+        assert!(numbers.iter().copied().eq(1..=numbers.len() as u64));
+    }
+}

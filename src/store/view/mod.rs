@@ -5,7 +5,6 @@
 
 pub(super) mod altered_seqs;
 pub(super) mod append_order;
-pub(super) mod fair_lock;
 pub(super) mod parallel_scan;
 pub(super) mod read_ahead;
 pub(super) mod refresh;

@@ -39,7 +39,7 @@ impl Inner {
     pub(crate) fn snapshot(&self) -> Result<Snapshot<'_>> {
         reentrancy::check(self)?;
         if let Some(commits) = self.head_reader.commits() {
-            let state = self.state.read();
+            let state = self.read_state();
             if state.is_current(commits) {
                 return Ok(Snapshot::new(self, state));
             }
@@ -51,7 +51,7 @@ impl Inner {
     /// that was acknowledged before the call, and does not look for the commits of other processes
     /// again.
     fn later_snapshot(&self) -> Result<Snapshot<'_>> {
-        let state = self.state.read();
+        let state = self.read_state();
         if !state.is_usable() {
             drop(state);
             return self.catch_up();
@@ -75,7 +75,7 @@ impl Inner {
         };
         let known = commits()?;
         {
-            let state = self.state.read();
+            let state = self.read_state();
             if known.is_some_and(|known| state.is_current(known)) {
                 return Ok(Snapshot::new(self, state));
             }
@@ -92,7 +92,7 @@ impl Inner {
                 _ => state.rescan(storage, head.as_deref(), false)?,
             }
         }
-        let state = self.state.read();
+        let state = self.read_state();
         Ok(Snapshot::new(self, state))
     }
 
@@ -199,24 +199,9 @@ impl Inner {
         self.rescan()
     }
 
-    /// Updates the state for rewritten segments before the lock is taken. This can take a while,
-    /// in which other processes can write.
-    pub(in crate::store) fn relocate_early(&self, head: &Head) {
-        let storage = &*self.storage;
-        let is_current = head.is_current(storage).unwrap_or(false);
-        // Mapped memory past the end of a truncated file must not be accessed.
-        if !is_current {
-            return;
-        }
-        let Ok(moved) = head.moved() else {
-            return;
-        };
-        let state = self.state.read();
-        let is_behind = state.moved.is_some_and(|known| known != moved);
-        drop(state);
-        if is_behind {
-            // An error is returned later, under the lock.
-            drop(self.snapshot());
-        }
+    /// Whether segments were rewritten that the state does not have yet.
+    pub(in crate::store) fn is_behind(&self, head: &Head) -> bool {
+        let known = self.read_state().moved;
+        known.is_some_and(|known| head.moved().is_ok_and(|moved| known != moved))
     }
 }

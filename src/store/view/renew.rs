@@ -45,7 +45,7 @@ impl Inner {
     /// written from another state, which reads what the last sidecar does not cover. Errors are
     /// ignored: then the index stays in memory.
     pub(in crate::store) fn renew_sidecar(&self) {
-        let state = self.state.read();
+        let state = self.read_state();
         let is_whole = state.is_sound() && state.damage_counts.total() == 0;
         drop(state);
         if !is_whole {
@@ -66,7 +66,7 @@ impl Inner {
 
     /// The names of this handle's segments, in its order.
     fn segment_names(&self) -> Vec<SegmentName> {
-        let state = self.state.read();
+        let state = self.read_state();
         state.segments.iter().map(|known| known.name).collect()
     }
 

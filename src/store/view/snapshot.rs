@@ -1,7 +1,8 @@
 //! A snapshot: the state at one moment, with access to its lines.
 
 use std::cell::{Cell, Ref, RefCell};
-use std::sync::RwLockReadGuard;
+
+use parking_lot::RwLockReadGuard;
 
 use super::read_ahead::ReadAhead;
 use super::state::{Segment, State};

@@ -3,22 +3,26 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::sync::{MutexGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
+
+use parking_lot::{MutexGuard, RwLockWriteGuard};
 
 use super::{Inner, State, Writer};
 use crate::error::{Error, ErrorKind, Result};
-use crate::storage::{Storage, full_path, io_error};
+use crate::segment::SegmentName;
+use crate::storage::{FileStat, Storage, full_path, io_error};
 use crate::store::commit::head::{self, Head, Header, SEQ_UNKNOWN};
 use crate::store::view::relocations;
 use crate::store::{process, root_check};
 
-/// Maximum idle time between transactions for which the lock is kept.
-const IDLE_MAX: Duration = Duration::from_millis(1);
+/// Maximum idle time between transactions for which the lock is kept. Taking it costs a tenth.
+const IDLE_MAX: Duration = Duration::from_micros(100);
 /// Maximum time that the lock is kept while other processes wait for it.
 const LEASE_MAX: Duration = Duration::from_millis(6);
 /// Interval at which a process that keeps the lock checks that others still use the same files.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// Time in which a process that just checked ends its transaction.
+const CHECK_MARGIN: Duration = Duration::from_millis(5);
 /// Backoff after the lock was released while others waited. Longer than they sleep between
 /// attempts.
 const BACKOFF: Duration = Duration::from_millis(3);
@@ -30,6 +34,9 @@ const RETRIES_MAX: u32 = 100;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LeaseTimes {
     taken: Instant,
+    /// When the current transaction began.
+    begun: Instant,
+    /// When the last one ended.
     used: Instant,
     /// When `LOCK` and `HEAD` were last checked to be the files that others use.
     seen: Instant,
@@ -44,6 +51,7 @@ impl Default for LeaseTimes {
         let now = Instant::now();
         LeaseTimes {
             taken: now,
+            begun: now,
             used: now,
             seen: now,
             given: None,
@@ -114,8 +122,11 @@ impl Writer {
         if is_replaced {
             header.commits = header.commits.max(state.commits).max(head::initial_count());
         }
-        let is_unknown = intact.is_some() && is_longer(storage, &head, &state).map_err(head_io)?;
-        let rescan = intact.is_none() || is_replaced || is_unknown;
+        let found_files = match intact {
+            Some(_) => unless_longer(storage, &head, &state).map_err(head_io)?,
+            None => None,
+        };
+        let rescan = found_files.is_none() || is_replaced;
         if rescan {
             header.call_for_a_look();
         }
@@ -135,6 +146,11 @@ impl Writer {
             state.rescan(storage, Some(&head), true)?;
         } else if header.commits != state.commits {
             state.catch_up(storage, &head, header.commits, true)?;
+        }
+        for (segment, found) in found_files.into_iter().flatten() {
+            if let Some(id) = state.by_name.get(&segment).filter(|_| !rescan) {
+                self.note_checked(*id, &state.segments[*id as usize], &found);
+            }
         }
         // If `HEAD` was removed, the log may have been removed, too: then numbers may be reused.
         if header.last_seq != SEQ_UNKNOWN {
@@ -160,7 +176,6 @@ impl Writer {
             Some(head) => (head, false),
             None => (Head::open_for_writing(storage).map_err(head_io)?, true),
         };
-        inner.relocate_early(&head);
         if let Some(given) = self.times.given.take() {
             back_off(storage, &head, given);
         }
@@ -175,11 +190,22 @@ impl Writer {
             // Catch up now, so that less remains to do under the lock. Errors are returned there.
             drop(inner.snapshot());
         };
-        self.lock.acquire(storage, inner.lock_timeout, &waiting)?;
-        let mut head = head.into_inner();
-        head.share();
-        if head.is_current(storage).map_err(head_io)? {
-            return Ok((head, is_new));
+        for is_early in [true, false] {
+            self.lock.acquire(storage, inner.lock_timeout, &waiting)?;
+            let mut locked = head.borrow_mut();
+            locked.share();
+            if !locked.is_current(storage).map_err(head_io)? {
+                break;
+            }
+            let is_behind = is_early && inner.is_behind(&locked);
+            drop(locked);
+            if !is_behind {
+                return Ok((head.into_inner(), is_new));
+            }
+            // Segments were rewritten. To note where their lines are now can take a while, in which
+            // other processes can write. An error is returned later, under the lock.
+            self.lock.release();
+            drop(inner.snapshot());
         }
         let head = Head::open_for_writing(storage).map_err(head_io)?;
         Ok((head, true))
@@ -211,7 +237,7 @@ impl Writer {
                     ..Header::default()
                 })?;
             }
-            std::thread::sleep(CHECK_INTERVAL + IDLE_MAX * 5);
+            std::thread::sleep(CHECK_INTERVAL + CHECK_MARGIN);
             if !self.lock.is_current(&*inner.storage)? {
                 return Ok(None);
             }
@@ -242,7 +268,8 @@ impl Writer {
             return false;
         };
         let now = Instant::now();
-        let follows_at_once = now.duration_since(self.times.used) < IDLE_MAX;
+        let idle = self.times.begun.duration_since(self.times.used);
+        let follows_at_once = idle < IDLE_MAX;
         self.times.used = now;
         let is_lock_requested = head.is_lock_requested();
         if !follows_at_once
@@ -298,9 +325,14 @@ impl Drop for Writer {
     }
 }
 
-/// Whether a segment is longer than `HEAD` says: a process appended under the lock without
-/// publishing.
-fn is_longer(storage: &dyn Storage, head: &Head, state: &State) -> io::Result<bool> {
+/// The files of the segments in `HEAD`. `None` if one is longer than `HEAD` says: a process appended
+/// under the lock without publishing.
+fn unless_longer(
+    storage: &dyn Storage,
+    head: &Head,
+    state: &State,
+) -> io::Result<Option<Vec<(SegmentName, FileStat)>>> {
+    let mut files = Vec::new();
     for reach in head.reaches()? {
         let id = state.by_name.get(&reach.segment);
         let known = id.map(|id| &state.segments[*id as usize]);
@@ -311,11 +343,13 @@ fn is_longer(storage: &dyn Storage, head: &Head, state: &State) -> io::Result<bo
         let end = known.map_or(reach.end, |known| known.expected_len().max(reach.end));
         let found = storage.stat(&reach.segment.path());
         // A missing or unreadable segment is reported when it is used.
-        if found.is_ok_and(|found| found.len > end) {
-            return Ok(true);
+        let Ok(found) = found else { continue };
+        if found.len > end {
+            return Ok(None);
         }
+        files.push((reach.segment, found));
     }
-    Ok(false)
+    Ok(Some(files))
 }
 
 /// Waits so that the other processes can take the lock that was released for them.
@@ -337,7 +371,9 @@ pub(super) fn lease<'s>(
     inner: &'s Inner,
     writer: &mut MutexGuard<'s, Writer>,
 ) -> Result<(RwLockWriteGuard<'s, State>, bool)> {
-    if writer.lock.is_held() && !writer.is_seen(inner, Instant::now()) {
+    let now = Instant::now();
+    writer.times.begun = now;
+    if writer.lock.is_held() && !writer.is_seen(inner, now) {
         writer.release_lease();
     }
     if writer.lock.is_held() {

@@ -10,9 +10,11 @@ mod target;
 
 use std::cell::RefCell;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError, RwLockWriteGuard};
+use std::time::{Duration, Instant};
 
+use parking_lot::{MutexGuard, RwLockWriteGuard};
 use uuid::Uuid;
 
 use self::append_buffer::AppendBuffer;
@@ -34,6 +36,10 @@ use crate::store::process::Process;
 use crate::store::view::parallel_scan::line_end;
 use crate::store::view::state::State;
 use crate::store::{Durability, Inner, Reads};
+
+/// How long the records of a batch are taken before readers are let in. Writing them takes about as
+/// long again.
+const PART: Duration = Duration::from_millis(1);
 
 /// Maximum capacity of the scratch buffer that is kept between transactions.
 const SCRATCH_BYTES_MAX: usize = 4 << 20;
@@ -101,6 +107,10 @@ pub(crate) struct Txn<'s> {
     broken: Option<Error>,
     is_committed: bool,
     window: RefCell<Window>,
+    /// Since when readers wait.
+    since: Instant,
+    /// Whether a part of the batch was published.
+    is_partly_done: bool,
     _reentrancy_guard: ReentrancyGuard,
 }
 
@@ -141,7 +151,7 @@ impl<'s> Txn<'s> {
     pub(in crate::store) fn begin(inner: &'s Inner) -> Result<Txn<'s>> {
         inner.check_writable()?;
         reentrancy::check(inner)?;
-        let mut writer = inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = inner.writer.lock();
         let failure = writer.failure().cloned().or_else(|| inner.sync.failure());
         if let Some(failure) = failure {
             return Err(Error::poisoned(failure));
@@ -152,6 +162,7 @@ impl<'s> Txn<'s> {
             writer.known = known;
             writer.recent.clear();
             writer.handles.clear();
+            writer.scratch.checked.clear();
         }
         let scratch = std::mem::take(&mut writer.scratch);
         let mut txn = Txn {
@@ -162,6 +173,8 @@ impl<'s> Txn<'s> {
             broken: None,
             is_committed: false,
             window: RefCell::default(),
+            since: Instant::now(),
+            is_partly_done: false,
             _reentrancy_guard: ReentrancyGuard::of(inner),
         };
         if complete_tails {
@@ -276,6 +289,7 @@ impl<'s> Txn<'s> {
         self.scratch.runs.push(segment, offset, line);
         known.end = offset + line.len() as u64;
         known.covered = None;
+        known.compared = 0;
         known.last_seq = seq;
         known.last = line.strip_suffix(b"\n").and_then(line_end);
         self.state.uncovered += line.len() as u64;
@@ -389,7 +403,12 @@ impl<'s> Txn<'s> {
     }
 
     /// Fails the transaction: nothing that was pushed is acknowledged.
-    fn give_up(&mut self, err: Error) -> Error {
+    fn give_up(&mut self, mut err: Error) -> Error {
+        if self.is_partly_done && err.kind() == ErrorKind::Locked {
+            // `Locked` would mean that nothing was written.
+            let message = format!("a part of the batch was written: {}", err.reason());
+            err = Error::new(ErrorKind::Io, message).with_path(self.inner.storage.root());
+        }
         self.broken = Some(err.clone());
         self.scratch.runs.clear();
         self.state.forget();
@@ -420,17 +439,7 @@ impl<'s> Txn<'s> {
         self.check_whole()?;
         self.flush()?;
         let is_kept = self.writer.keeps_lease(self.inner);
-        let mut header = Header {
-            last_seq: self.state.max_seq,
-            ..self.writer.header
-        };
-        if let Err(e) = self.publish(&mut header, is_kept) {
-            let e = io_error(&*self.inner.storage, "write HEAD", "HEAD", e);
-            return Err(self.poison(e));
-        }
-        self.state.commits = header.commits;
-        self.state.seen_seq = header.last_seq;
-        self.writer.header = header;
+        self.publish(is_kept)?;
         if !is_kept {
             self.writer.release_lease();
         }
@@ -442,8 +451,44 @@ impl<'s> Txn<'s> {
         Ok(self.ticket())
     }
 
-    /// Publishes in `HEAD` what was appended.
-    fn publish(&self, header: &mut Header, is_kept: bool) -> io::Result<()> {
+    /// Between two records of a batch: if the batch has taken long, writes and publishes the records
+    /// so far, and lets readers of this process in. An error fails the transaction.
+    pub(crate) fn let_readers_in(&mut self) {
+        if self.since.elapsed() < PART || self.broken.is_some() {
+            return;
+        }
+        if self.flush().and_then(|()| self.publish(true)).is_ok() {
+            self.is_partly_done = true;
+            self.scratch.appended.clear();
+            RwLockWriteGuard::bump(&mut self.state);
+            self.since = Instant::now();
+            // A reader may have found that other programs changed the files.
+            let known = (self.state.generation, self.state.moved);
+            if known != self.writer.known || !self.state.is_sound() {
+                let rescanned = self.rescan_after_failure();
+                self.writer.known = (self.state.generation, self.state.moved);
+                let _ = rescanned.map_err(|e| self.give_up(e));
+            }
+        }
+    }
+
+    /// Publishes in `HEAD` what was appended. `is_kept`: the lock is kept.
+    fn publish(&mut self, is_kept: bool) -> Result<()> {
+        let mut header = Header {
+            last_seq: self.state.max_seq,
+            ..self.writer.header
+        };
+        if let Err(e) = self.write_head(&mut header, is_kept) {
+            let e = io_error(&*self.inner.storage, "write HEAD", "HEAD", e);
+            return Err(self.poison(e));
+        }
+        self.state.commits = header.commits;
+        self.state.seen_seq = header.last_seq;
+        self.writer.header = header;
+        Ok(())
+    }
+
+    fn write_head(&self, header: &mut Header, is_kept: bool) -> io::Result<()> {
         let Some(head) = &self.writer.head else {
             return Ok(());
         };

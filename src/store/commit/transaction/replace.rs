@@ -54,7 +54,7 @@ impl Txn<'_> {
         header.commits = header.commits.wrapping_add(1);
         if let Some(head) = &self.writer.head {
             let noted = head.note_moved(number);
-            let noted = noted.and_then(|()| self.publish(&mut header, false));
+            let noted = noted.and_then(|()| self.write_head(&mut header, false));
             noted.map_err(|e| io("HEAD", e))?;
         }
         self.writer.header = header;

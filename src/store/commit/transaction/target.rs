@@ -7,9 +7,10 @@ use super::{Handle, Txn, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Day, Kind};
 use crate::segment::SegmentName;
-use crate::storage::{Access, Named, full_path, if_there, io_error};
+use crate::storage::{Access, FileStat, Named, full_path, if_there, io_error};
 use crate::store::maintain::seal::SealLog;
 use crate::store::manifest;
+use crate::store::view::state::Segment;
 
 impl Writer {
     /// The open handle of a segment, if it is open. Moves it to the front of the list.
@@ -19,6 +20,18 @@ impl Writer {
             self.handles[..=place].rotate_right(1);
         }
         self.handles.first().map(|(_, handle)| handle)
+    }
+
+    /// Notes that a segment need not be looked at again in the next transaction, if its file is as
+    /// known and open.
+    pub(super) fn note_checked(&mut self, id: u32, known: &Segment, found: &FileStat) {
+        let is_known = (found.identity, found.len) == (known.identity, known.expected_len())
+            && found.is_read_only == known.is_sealed
+            && !known.is_sealed;
+        let open = self.open_handle(id);
+        if is_known && open.is_some_and(|open| open.named.identity == found.identity) {
+            self.scratch.checked.push(id);
+        }
     }
 
     /// Closes a segment, if it is open.

@@ -2,8 +2,8 @@
 
 mod log;
 
+use parking_lot::MutexGuard;
 use std::io;
-use std::sync::{MutexGuard, PoisonError};
 
 pub(crate) use self::log::SealLog;
 use crate::error::{Error, ErrorKind, Result};
@@ -142,7 +142,7 @@ fn place_of(view: &Snapshot<'_>, key: &Key) -> Result<Option<(SegmentName, u64)>
 impl Inner {
     /// The seal log of this handle. Lock order: before the write lock.
     pub(crate) fn seals(&self) -> MutexGuard<'_, SealLog> {
-        self.seals.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seals.lock()
     }
 
     /// The same, after reading what was added since the last read.
