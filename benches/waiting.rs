@@ -19,6 +19,7 @@ mod tiny;
 #[allow(dead_code)]
 mod work;
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -87,7 +88,12 @@ fn measure(dir: &Path) {
         "{:<58} {:>9} {:>9} {:>9}",
         "µs a call", "median", "p99", "max"
     );
+    let file = std::fs::File::create(dir.join("bare")).expect("a file");
     for rate in [20, 100, 500] {
+        row(
+            &format!("write(2) of a line, {rate} a second"),
+            paced(rate, seconds(), 0, |i| write_line(&file, i)),
+        );
         row(
             &format!("record, {rate} a second"),
             paced(rate, seconds(), 0, |i| record(&store, i)),
@@ -312,6 +318,12 @@ fn rate(what: &str, call: impl Fn(usize)) {
 fn record(store: &Store, i: usize) {
     let (request, _) = work::call(i);
     store.record(request).expect("recorded");
+}
+
+fn write_line(mut file: &std::fs::File, i: usize) {
+    let mut line = serde_json::to_vec(&work::call(i).0.arguments_json).expect("JSON");
+    line.push(b'\n');
+    file.write_all(&line).expect("written");
 }
 
 fn insert(db: &rusqlite::Connection, i: usize) {
