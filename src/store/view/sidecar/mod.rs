@@ -40,6 +40,8 @@ const HEADER_BYTES: usize = MAGIC.len() + 16 + 8;
 const TRAILER_BYTES: usize = 12 + 8 + 8;
 /// A new base is written once an eighth of the log is not in the base.
 const BASE_PART: u64 = 8;
+/// To list a directory takes as long as to compare this many bytes.
+const LISTED_BYTES: u64 = 64 << 10;
 /// Number of bytes that are written at a time.
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -214,6 +216,9 @@ pub(in crate::store) fn save(
 ) {
     let bytes: u64 = state.segments.iter().map(|segment| segment.end).sum();
     let compared: u64 = state.segments.iter().map(|segment| segment.compared).sum();
+    let listed = state.plain_days.iter();
+    let listed = listed.filter(|(day, times)| state.covered_days.get(day) != Some(times));
+    let compared = compared.saturating_add(listed.count() as u64 * LISTED_BYTES);
     let uncovered = bytes.saturating_sub(state.covered).saturating_add(compared);
     let not_in_base = bytes.saturating_sub(state.in_base);
     // Write no sidecar for a damaged store, since damage is found by reading the segments.
