@@ -31,9 +31,10 @@ use crate::store::Store;
 /// Computes reports. Clones share their sums; any number of threads can use them.
 ///
 /// The first report reads the messages of the log once, in small steps, while others can record,
-/// except those in the sums that an earlier handle saved in the store's cache. Each later report first adds the changes since the previous one, made by any process, including
-/// late messages and removals by retention, erasure or other programs. Messages that retention
-/// removed still count. Erased messages do not, unless their day was rolled up before.
+/// except those in the sums that an earlier handle saved in the store's cache. Each later report
+/// first adds the changes since the previous one, made by any process, including late messages and
+/// removals by retention, erasure or other programs. Messages that retention removed still count.
+/// Erased messages do not, unless their day was rolled up before.
 ///
 /// Days are UTC days, by the messages' own time. *Requests* are messages in the role `assistant`
 /// that are not a part of another message's answer. Latencies, tokens, contexts and errors of
@@ -99,7 +100,7 @@ impl Analytics {
         self.updated(|_, _| Ok(()))
     }
 
-    /// The sums after both updates.
+    /// The sums, updated with new messages and then by `also`.
     fn updated(
         &self,
         also: impl FnOnce(&mut Cache, &Store) -> Result<()>,

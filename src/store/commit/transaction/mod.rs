@@ -37,8 +37,8 @@ use crate::store::view::parallel_scan::line_end;
 use crate::store::view::state::State;
 use crate::store::{Durability, Inner, Reads};
 
-/// How long the records of a batch are taken before readers are let in. Writing them takes about as
-/// long again.
+/// Time after which a batch lets readers in. Until then, its records are checked and encoded. To
+/// write them takes about as long again.
 const PART: Duration = Duration::from_millis(1);
 
 /// Maximum capacity of the scratch buffer that is kept between transactions.

@@ -15,8 +15,8 @@ use crate::storage::{Access, full_path, if_there, io_error};
 use crate::store::{Inner, Reads, Snapshot, Store};
 
 impl Store {
-    /// Seals every segment that is full or whose UTC day is over. A sealed segment is read-only, and its day's `seals.jsonl` has a line with its
-    /// hashes. Returns the new seals.
+    /// Seals every segment that is full or whose UTC day is over. A sealed segment is read-only, and
+    /// its day's `seals.jsonl` has a line with its hashes. Returns the new seals.
     ///
     /// Any process may do this at any time. For each segment, writers wait for at most two short
     /// transactions, as reading, hashing and fsync happen without the lock. Seals that an earlier

@@ -61,9 +61,11 @@ impl Covered {
         }
         let file = storage.open(&self.name.path(), Access::Read).ok()?;
         let is_same = self.hash.is_some() && hash_of(&*file, self.end) == self.hash;
-        let has_grown = stat.len > self.end;
-        let compared = if has_grown { 0 } else { self.end };
-        is_same.then_some(compared.min(COMPARED_BYTES))
+        let compared = match stat.len {
+            len if len > self.end => 0,
+            _ => self.end.min(COMPARED_BYTES),
+        };
+        is_same.then_some(compared)
     }
 }
 

@@ -207,7 +207,8 @@ impl Buffered<'_> {
 }
 
 /// Writes the sidecar if the existing one leaves enough bytes uncovered, or to be compared: a delta,
-/// or a new base if too much is not in the base. Errors are ignored: then the earlier sidecar remains, or none.
+/// or a new base if too much is not in the base. Errors are ignored: then the earlier sidecar
+/// remains, or none.
 pub(in crate::store) fn save(
     storage: &dyn Storage,
     store_id: Uuid,
