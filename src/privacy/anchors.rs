@@ -1,10 +1,10 @@
-//! Finds the anchors at which rules run. Two passes over a text look at many bytes at a time: one
+//! Finds the anchors at which rules run. Three passes over a text look at many bytes at a time: two
 //! for words next to secrets, one for runs long enough for a key or token. Most texts have few of
 //! either.
 
 use std::sync::LazyLock;
 
-use aho_corasick::{AhoCorasick, Input, Span, packed};
+use aho_corasick::{AhoCorasick, Input, MatchKind, Span, packed};
 
 use super::bytes::run;
 use super::rules::{Context, RUNS, TOKENS, Token, WORDS};
@@ -157,7 +157,17 @@ fn of_contexts(contexts: &'static [Context]) -> impl Iterator<Item = Anchor> {
     })
 }
 
-/// The words next to secrets. They are searched in one pass.
+/// The words next to secrets. Each list is searched in one pass. A searcher of few words is much
+/// faster than one of all, and one of longer words looks at more of their bytes at once.
+static WORDS_BY_LEN: LazyLock<[Words; 2]> = LazyLock::new(|| {
+    let (long, short): (Vec<Anchor>, Vec<Anchor>) =
+        of_contexts(WORDS).partition(|anchor| anchor.text.len() >= LONG_BYTES);
+    [short, long].map(Words::new)
+});
+
+/// Number of bytes of a word that the searcher looks at.
+const LONG_BYTES: usize = 4;
+
 struct Words {
     anchors: Vec<Anchor>,
     search: Search,
@@ -169,59 +179,48 @@ enum Search {
     Automaton(AhoCorasick),
 }
 
-/// The order in which the searcher receives the words. It has eight buckets and assigns every
-/// eighth word to the same bucket; words that differ only in case share a bucket in any order.
-/// Words that are eight apart here therefore have letters in common, which reduces false matches.
-const ORDER: [&str; 16] = [
-    "kie",
-    "rer ",
-    "pass",
-    "ecret",
-    "oken",
-    "://",
-    "sic ",
-    "curl ", //
-    "key",
-    "rization",
-    "pwd",
-    "ECRET",
-    "OKEN",
-    "ig=",
-    "SIC ",
-    "PRIVATE KEY",
-];
-
-static ALL_WORDS: LazyLock<Words> = LazyLock::new(|| {
-    let mut anchors: Vec<Anchor> = of_contexts(WORDS).collect();
-    anchors.sort_by_key(|anchor| {
-        let known = ORDER.iter().position(|text| *text == anchor.text);
-        known.unwrap_or(ORDER.len())
-    });
-    let texts = || anchors.iter().map(|anchor| anchor.text);
-    let packed = packed::Config::new().builder().extend(texts()).build();
-    let search = match packed {
-        Some(searcher) => Search::Packed(searcher),
-        None => match AhoCorasick::new(texts()) {
-            Ok(automaton) => Search::Automaton(automaton),
-            Err(_) => unreachable!("a few short literals"),
-        },
-    };
-    Words { anchors, search }
-});
-
 fn words(text: &[u8], ask: &mut Ask<'_>) -> bool {
-    let words = &*ALL_WORDS;
-    let mut at = 0;
-    while let Some((anchor, start)) = words.next(text, at) {
+    let [short, long] = &*WORDS_BY_LEN;
+    let (mut next_short, mut next_long) = (short.next(text, 0), long.next(text, 0));
+    loop {
+        // Both lists in the order of the text.
+        let is_short = match (next_short, next_long) {
+            (None, None) => return true,
+            (Some((_, short)), Some((_, long))) => short < long,
+            (short, _) => short.is_some(),
+        };
+        let (next, words) = if is_short {
+            (&mut next_short, short)
+        } else {
+            (&mut next_long, long)
+        };
+        let Some((anchor, start)) = *next else {
+            return true;
+        };
         if !ask(&anchor.rule, start, start + anchor.text.len()) {
             return false;
         }
-        at = start + 1;
+        *next = words.next(text, start + 1);
     }
-    true
 }
 
 impl Words {
+    fn new(anchors: Vec<Anchor>) -> Words {
+        let texts = || anchors.iter().map(|anchor| anchor.text);
+        let packed = packed::Config::new().builder().extend(texts()).build();
+        let search = match packed {
+            Some(searcher) => Search::Packed(searcher),
+            None => match AhoCorasick::builder()
+                .match_kind(MatchKind::LeftmostFirst)
+                .build(texts())
+            {
+                Ok(automaton) => Search::Automaton(automaton),
+                Err(_) => unreachable!("a few short literals"),
+            },
+        };
+        Words { anchors, search }
+    }
+
     /// The next word at or after `at`.
     fn next(&self, text: &[u8], at: usize) -> Option<(&Anchor, usize)> {
         let span = Span::from(at..text.len());
@@ -230,5 +229,38 @@ impl Words {
             Search::Automaton(automaton) => automaton.find(Input::new(text).span(span)),
         }?;
         Some((&self.anchors[found.pattern().as_usize()], found.start()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With too many words in a list, the vector search is not built and all would be slower.
+    #[test]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    fn words_are_searched_by_vector_instructions() {
+        for words in &*WORDS_BY_LEN {
+            let is_packed = matches!(words.search, Search::Packed(_));
+            assert!(is_packed, "{} words", words.anchors.len());
+        }
+    }
+
+    #[test]
+    fn words_of_both_lists_are_found_in_the_order_of_the_text() {
+        let text = b"://pass_key -p KEY -password \"authpwd";
+        let mut found = Vec::new();
+        words(text, &mut |_, start, end| {
+            found.push((start, end));
+            true
+        });
+        let all = of_contexts(WORDS).flat_map(|anchor| {
+            let starts = memchr::memmem::find_iter(text, anchor.text);
+            starts.map(move |start| (start, start + anchor.text.len()))
+        });
+        let mut expected: Vec<_> = all.collect();
+        expected.sort_unstable();
+        assert_eq!(found, expected);
+        assert!(found.len() >= 8, "{found:?}");
     }
 }

@@ -271,8 +271,8 @@ pub(super) const RUNS: &[Context] = &[
     rule(&["SK"], One(context::twilio_key)),
 ];
 
-/// Rules whose anchor is in a word next to the secret. The search sees only the first three bytes
-/// of an anchor, so these should be rare in other words.
+/// Rules whose anchor is in a word next to the secret. The search sees only the first three or four
+/// bytes of an anchor, so these should be rare in other words.
 pub(super) const WORDS: &[Context] = &[
     rule(&["PRIVATE KEY"], One(context::private_key)),
     rule(&["ig="], One(context::azure_signature)),
