@@ -206,7 +206,7 @@ impl Store {
     pub(crate) fn record_if(&self, record: Record, if_known: IfKnown) -> Result<Ack> {
         let prepared = self.inner().policies().prepare(given(record)?)?;
         self.inner()
-            .transact(|txn| put_prepared(txn, Ok(prepared), if_known))
+            .transact_together(move |txn| put_prepared(txn, Ok(prepared), if_known))
     }
 
     /// Records facts in order, under one lock, with one write for every run of records of the same

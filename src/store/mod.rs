@@ -67,6 +67,7 @@ use self::commit::lock_releaser::LockReleaser;
 use self::commit::policy_cache::PolicyCache;
 pub(crate) use self::commit::transaction::Txn;
 use self::commit::transaction::Writer;
+use self::commit::write_group::WriteGroup;
 use self::commit::write_policy::hashed_under;
 pub(crate) use self::commit::write_policy::{PreparedRecord, Redacted, key_of_value};
 use self::maintain::seal::SealLog;
@@ -148,6 +149,7 @@ pub(crate) struct Inner {
     /// Lock order: before `writer`.
     seals: Mutex<SealLog>,
     sync: Arc<GroupSync>,
+    write_group: WriteGroup,
     /// Number of lines added through this handle, by kind.
     appended: [AtomicU64; Kind::ALL.len()],
     background: OnceLock<JoinHandle<()>>,
@@ -205,6 +207,7 @@ impl Store {
             policies,
             seals: Mutex::default(),
             sync: Arc::new(GroupSync::new(Arc::clone(&storage), open_files.dirty)),
+            write_group: WriteGroup::default(),
             appended: Default::default(),
             background: OnceLock::new(),
             lock_releaser: Arc::default(),

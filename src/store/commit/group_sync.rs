@@ -76,7 +76,7 @@ struct State {
 /// The callers that wait for the next sync. Those of the last sync usually write again at once,
 /// and a sync that starts before they do costs all of them another one.
 #[derive(Debug, Default)]
-struct Group {
+pub(super) struct Group {
     waiting: usize,
     /// Number of callers that waited for the last sync.
     before: usize,
@@ -85,12 +85,27 @@ struct Group {
 }
 
 impl Group {
-    fn is_whole(&self) -> bool {
+    /// Adds a caller. Returns whether all expected ones wait.
+    pub(super) fn join(&mut self) -> bool {
+        self.waiting += 1;
+        self.is_whole()
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
         self.waiting >= self.before
     }
 
-    fn begin(&mut self) {
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    pub(super) fn begin(&mut self) {
         self.before = std::mem::take(&mut self.waiting);
+    }
+
+    /// Notes what the sync of the group took.
+    pub(super) fn end(&mut self, taken: Duration) {
+        self.patience = taken.min(PATIENCE_MAX);
     }
 }
 
@@ -171,11 +186,8 @@ impl GroupSync {
             if let Some(failed) = &state.failed {
                 return Err(failed.clone());
             }
-            if !std::mem::replace(&mut has_come, true) {
-                state.group.waiting += 1;
-                if state.group.is_whole() {
-                    self.arrived.notify_one();
-                }
+            if !std::mem::replace(&mut has_come, true) && state.group.join() {
+                self.arrived.notify_one();
             }
             if !state.is_syncing {
                 self.sync_for_all(state);
@@ -193,7 +205,7 @@ impl GroupSync {
     /// Syncs the dirty files once the expected callers have joined.
     fn sync_for_all(&self, mut state: MutexGuard<'_, State>) {
         state.is_syncing = true;
-        let patience = state.group.patience;
+        let patience = state.group.patience();
         state = self
             .arrived
             .wait_timeout_while(state, patience, |state| !state.group.is_whole())
@@ -207,7 +219,7 @@ impl GroupSync {
         let result = self.sync(dirty);
         let mut state = self.lock();
         state.is_syncing = false;
-        state.group.patience = started.elapsed().min(PATIENCE_MAX);
+        state.group.end(started.elapsed());
         let has_failed = result.is_err();
         match result {
             Ok(()) => self.synced.store(upto, Ordering::Release),

@@ -11,4 +11,5 @@ pub(super) mod lock_releaser;
 pub(super) mod policy_cache;
 pub(super) mod reentrancy;
 pub(super) mod transaction;
+pub(super) mod write_group;
 pub(super) mod write_policy;
