@@ -64,6 +64,8 @@ use rules::{
     conflict, lifecycle, next_id, not_found, number, put_again, put_version, says, time, unchanged,
 };
 
+use std::sync::Arc;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Row, RowId};
 use crate::line::Envelope;
@@ -313,8 +315,11 @@ impl Store {
         &self,
         records: impl IntoIterator<Item = (Result<Record>, IfKnown)>,
     ) -> PreparedBatch {
+        let policies = self.inner().policies();
+        let policy = policies.current();
         let prepare = |(record, if_known): (Result<Record>, IfKnown)| {
-            let prepared = record.and_then(|record| self.inner().policies().prepare(record));
+            let by = || Arc::clone(&policy);
+            let prepared = record.and_then(|record| policies.prepare_by(by(), record));
             (prepared, if_known)
         };
         PreparedBatch(records.into_iter().map(prepare).collect())

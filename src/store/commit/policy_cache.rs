@@ -68,7 +68,7 @@ impl PolicyCache {
     }
 
     /// The policy of the current settings, as far as known without the lock.
-    pub(super) fn current(&self) -> Arc<WritePolicy> {
+    pub(crate) fn current(&self) -> Arc<WritePolicy> {
         loop {
             let now = self.head_reader.settings(&*self.storage);
             let policy = {

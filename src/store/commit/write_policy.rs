@@ -22,7 +22,7 @@ use crate::store::{Settings, Store, Txn};
 
 /// Settings in the form in which they are applied.
 #[derive(Debug)]
-pub(in crate::store) struct WritePolicy {
+pub(crate) struct WritePolicy {
     settings: Settings,
     /// The fingerprint of the key under which the store's user ids are hashed, if any are.
     key_fingerprint: Option<String>,
@@ -183,7 +183,15 @@ pub(crate) struct Redacted {
 impl PolicyCache {
     /// Redacts a record, which was checked before, by the current settings.
     pub(crate) fn prepare(&self, record: Record) -> Result<PreparedRecord> {
-        let policy = self.current();
+        self.prepare_by(self.current(), record)
+    }
+
+    /// As [`prepare`](PolicyCache::prepare), by these settings.
+    pub(crate) fn prepare_by(
+        &self,
+        policy: Arc<WritePolicy>,
+        record: Record,
+    ) -> Result<PreparedRecord> {
         let redacted = policy.redact(self.storage(), record)?;
         Ok(PreparedRecord { redacted, policy })
     }
