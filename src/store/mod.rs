@@ -60,7 +60,7 @@ pub(crate) mod check {
     pub(crate) use super::view::sidecar::sealed as sealed_sidecar;
 }
 
-use self::commit::group_sync::{GroupSync, Ticket};
+use self::commit::group_sync::GroupSync;
 use self::commit::head_reader::HeadReader;
 use self::commit::lock::Lock;
 use self::commit::lock_releaser::LockReleaser;
@@ -441,29 +441,10 @@ impl Inner {
         true
     }
 
-    /// Runs `work` under the write lock, commits, and acknowledges. An error of `work` is returned
-    /// after the commit, since what it wrote before the error is in the log.
-    pub(crate) fn transact<T>(&self, work: impl FnOnce(&mut Txn<'_>) -> Result<T>) -> Result<T> {
-        let mut txn = self.begin()?;
-        let answer = work(&mut txn);
-        // Commit even after an error: a dropped transaction would make the next writer rescan.
-        let ticket = txn.commit()?;
-        self.acknowledge(ticket)?;
-        answer
-    }
-
     /// Whether this handle may save what spares the next one from reading as much. One that only
     /// reads does not create the directory.
     pub(crate) fn may_cache(&self) -> bool {
         !self.is_read_only || self.storage.stat("cache").is_ok()
-    }
-
-    /// Waits until a transaction's writes are as durable as this handle promises.
-    fn acknowledge(&self, ticket: Ticket) -> Result<()> {
-        if self.durability == Durability::Disk {
-            return self.sync.wait(ticket);
-        }
-        Ok(())
     }
 }
 

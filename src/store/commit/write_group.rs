@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::thread::Thread;
 use std::time::Instant;
 
-use super::group_sync::Group;
+use super::group_sync::{Group, Ticket};
 use super::reentrancy;
 use super::transaction::Txn;
 use crate::error::{Error, ErrorKind, Result};
@@ -37,6 +37,17 @@ struct Waiter {
 }
 
 impl Inner {
+    /// Runs `work` under the write lock, commits, and acknowledges. An error of `work` is returned
+    /// after the commit, since what it wrote before the error is in the log.
+    pub(crate) fn transact<T>(&self, work: impl FnOnce(&mut Txn<'_>) -> Result<T>) -> Result<T> {
+        let mut txn = self.begin()?;
+        let answer = work(&mut txn);
+        // Commit even after an error: a dropped transaction would make the next writer rescan.
+        let ticket = txn.commit()?;
+        self.acknowledge(ticket)?;
+        answer
+    }
+
     /// As [`transact`](Inner::transact). At level `Disk`, other threads' work may be in the same
     /// transaction, and another thread may do the work.
     pub(crate) fn transact_together<T: Send + 'static>(
@@ -47,6 +58,14 @@ impl Inner {
             Durability::Process => self.transact(work),
             Durability::Disk => self.write_group.transact(self, work),
         }
+    }
+
+    /// Waits until a transaction's writes are as durable as this handle promises.
+    pub(in crate::store) fn acknowledge(&self, ticket: Ticket) -> Result<()> {
+        if self.durability == Durability::Disk {
+            return self.sync.wait(ticket);
+        }
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 mod append_buffer;
 mod close_segment;
 mod lock_lease;
+mod publish;
 mod recent_lines;
 mod replace;
 mod settings;
@@ -12,7 +13,7 @@ use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::{MutexGuard, RwLockWriteGuard};
 use uuid::Uuid;
@@ -21,7 +22,7 @@ use self::append_buffer::AppendBuffer;
 use self::lock_lease::{LeaseTimes, lease};
 use self::recent_lines::RecentLines;
 use super::group_sync::{Handle, Ticket};
-use super::head::{Head, Header, Reach, SEQ_UNKNOWN};
+use super::head::{Head, Header, SEQ_UNKNOWN};
 use super::lock::Lock;
 use super::reentrancy::{self, ReentrancyGuard};
 use super::write_policy::{Redacted, WritePolicy};
@@ -30,16 +31,12 @@ use crate::index::{Hasher, Index, Loc};
 use crate::line::{Decoded, Envelope, LINE_BYTES_MAX, encode, envelope_of_own};
 use crate::record::{Day, Kind, Record};
 use crate::segment::Window;
-use crate::storage::{append_all, full_path, io_error};
+use crate::storage::{append_all, full_path};
 use crate::store::maintain::removals::Anchor;
 use crate::store::process::Process;
 use crate::store::view::parallel_scan::line_end;
 use crate::store::view::state::State;
-use crate::store::{Durability, Inner, Reads};
-
-/// Time after which a batch lets readers in. Until then, its records are checked and encoded. To
-/// write them takes about as long again.
-const PART: Duration = Duration::from_millis(1);
+use crate::store::{Inner, Reads};
 
 /// Maximum capacity of the scratch buffer that is kept between transactions.
 const SCRATCH_BYTES_MAX: usize = 4 << 20;
@@ -366,35 +363,6 @@ impl<'s> Txn<'s> {
         self.mark_dirty(handle)
     }
 
-    /// Adds a file to those to sync. To limit the number of open files, a full list is passed to
-    /// the sync thread, and at level `Disk` synced here. The sync uses the same descriptors as the
-    /// writes.
-    fn mark_dirty(&mut self, handle: Handle) -> Result<()> {
-        let file = &handle.named.file;
-        let dirty = &mut self.scratch.dirty;
-        if dirty
-            .iter()
-            .any(|known| Arc::ptr_eq(&known.named.file, file))
-        {
-            return Ok(());
-        }
-        dirty.push(handle);
-        if dirty.len() < self.writer.handles_max {
-            return Ok(());
-        }
-        let ticket = self.ticket();
-        if self.inner.durability == Durability::Process {
-            return Ok(());
-        }
-        let synced = self.inner.sync.wait(ticket);
-        synced.map_err(|e| self.poison(e))
-    }
-
-    /// The ticket for everything written so far.
-    fn ticket(&mut self) -> Ticket {
-        self.inner.sync.ticket(self.scratch.dirty.drain(..))
-    }
-
     /// Fails this and every later write of the handle. `HEAD` keeps this process as the holder, so
     /// the next writer reads every segment.
     fn poison(&mut self, err: Error) -> Error {
@@ -449,74 +417,6 @@ impl<'s> Txn<'s> {
             self.inner.upkeep_thread.notify_renewal();
         }
         Ok(self.ticket())
-    }
-
-    /// Between two records of a batch: if the batch has taken long, writes and publishes the records
-    /// so far, and lets readers of this process in. An error fails the transaction.
-    pub(crate) fn let_readers_in(&mut self) {
-        if self.since.elapsed() < PART || self.broken.is_some() {
-            return;
-        }
-        if self.flush().and_then(|()| self.publish(true)).is_ok() {
-            self.is_partly_done = true;
-            self.scratch.appended.clear();
-            RwLockWriteGuard::bump(&mut self.state);
-            self.since = Instant::now();
-            // A reader may have found that other programs changed the files.
-            let known = (self.state.generation, self.state.moved);
-            if known != self.writer.known || !self.state.is_sound() {
-                let rescanned = self.rescan_after_failure();
-                self.writer.known = (self.state.generation, self.state.moved);
-                let _ = rescanned.map_err(|e| self.give_up(e));
-            }
-        }
-    }
-
-    /// Publishes in `HEAD` what was appended. `is_kept`: the lock is kept.
-    fn publish(&mut self, is_kept: bool) -> Result<()> {
-        let mut header = Header {
-            last_seq: self.state.max_seq,
-            ..self.writer.header
-        };
-        if let Err(e) = self.write_head(&mut header, is_kept) {
-            let e = io_error(&*self.inner.storage, "write HEAD", "HEAD", e);
-            return Err(self.poison(e));
-        }
-        self.state.commits = header.commits;
-        self.state.seen_seq = header.last_seq;
-        self.writer.header = header;
-        Ok(())
-    }
-
-    fn write_head(&self, header: &mut Header, is_kept: bool) -> io::Result<()> {
-        let Some(head) = &self.writer.head else {
-            return Ok(());
-        };
-        // With shared memory, the holder is cleared later, when the lock is released.
-        if !is_kept && !head.is_shared() {
-            header.holder = 0;
-        }
-        let reaches = self.scratch.appended.iter().map(|segment| {
-            let known = &self.state.segments[*segment as usize];
-            Reach {
-                segment: known.name,
-                end: known.end,
-            }
-        });
-        head.publish(header, reaches)
-    }
-
-    /// Makes [`commit`](Txn::commit) also wait until an existing line is synced. Used if the
-    /// record is in the log already, since another process may have written it at level `Process`.
-    pub(crate) fn confirm(&mut self, loc: Loc) -> Result<()> {
-        if self.inner.durability == Durability::Process {
-            return Ok(());
-        }
-        if self.scratch.runs.has_any_of(loc.segment) {
-            return Ok(());
-        }
-        let handle = self.handle_to_sync(loc.segment)?;
-        self.mark_dirty(handle)
     }
 }
 

@@ -63,7 +63,8 @@ pub(super) fn unaccounted(gaps: Vec<SeqRange>, log: &SealLog) -> Vec<SeqRange> {
     rest.copied().collect()
 }
 
-/// The segments with lines that repeat a sequence number: the copies.
+/// The segments with lines that repeat a sequence number: the copies. The number of an altered line
+/// may be wrong, so it makes no other line a copy.
 pub(super) fn copies(
     storage: &dyn Storage,
     names: &[SegmentName],
@@ -75,6 +76,9 @@ pub(super) fn copies(
     for name in names.iter().copied() {
         let (mut count, mut first) = (0, 0);
         let scanned = each_fact(storage, name, &mut |fact| {
+            if fact.is_altered {
+                return;
+            }
             let Some(is_seen) = seen.get_mut(&fact.envelope.seq) else {
                 return;
             };
