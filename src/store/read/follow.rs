@@ -13,14 +13,24 @@ use crate::store::{Inner, Store};
 impl Store {
     /// The last `count` lines, in order.
     pub fn last_lines(&self, count: usize) -> Result<Vec<LogLine>> {
-        let latest_first = |(): &mut (), state: &State| {
-            let ids = state.append_order.latest_first();
+        let latest_first = |most: &mut usize, state: &State| {
+            let ids = state.append_order.latest_first().take(*most);
             ids.map(|id| SegmentView::new(state, id as usize)).collect()
         };
         let inner = self.inner();
-        inner.look_and_read(&mut (), latest_first, |(), segments| {
-            last_lines(inner, segments, count)
-        })
+        // Each segment has a line. While segments are joined, a line may be in two of them.
+        let mut most = count.saturating_mul(2).saturating_add(8);
+        loop {
+            let found =
+                inner.look_and_read(&mut most, latest_first, |most, segments: Vec<_>| {
+                    let is_all = segments.len() < *most;
+                    last_lines(inner, segments, count, is_all)
+                })?;
+            match found {
+                Some(lines) => return Ok(lines),
+                None => most = usize::MAX,
+            }
+        }
     }
 
     /// Follows the log from the line after `seq`: 0 for all lines, or the sequence number of the
@@ -287,11 +297,20 @@ fn grown(state: &State, since: Option<u64>) -> BTreeSet<usize> {
     }
 }
 
-fn last_lines(inner: &Inner, segments: Vec<SegmentView>, count: usize) -> Result<Vec<LogLine>> {
+/// The last lines of these segments, which are the latest ones, in order. `is_all`: there are no
+/// others. `None` if the others may have some of the last lines.
+fn last_lines(
+    inner: &Inner,
+    segments: Vec<SegmentView>,
+    count: usize,
+    is_all: bool,
+) -> Result<Option<Vec<LogLine>>> {
+    let mut is_whole = is_all;
     let mut last: BTreeMap<(u64, usize, u64), LogLine> = BTreeMap::new();
     for segment in segments {
         let first = last.first_key_value().map_or(0, |((seq, ..), _)| *seq);
         if count == 0 || (last.len() >= count && segment.last_seq < first) {
+            is_whole = true;
             break;
         }
         for line in read_lines(inner, &segment, segment.rest(0), 0)?.0 {
@@ -304,5 +323,5 @@ fn last_lines(inner: &Inner, segments: Vec<SegmentView>, count: usize) -> Result
             }
         }
     }
-    Ok(last.into_values().collect())
+    Ok(is_whole.then(|| last.into_values().collect()))
 }
