@@ -91,12 +91,21 @@ impl Group {
         self.is_whole()
     }
 
-    pub(super) fn is_whole(&self) -> bool {
+    fn is_whole(&self) -> bool {
         self.waiting >= self.before
     }
 
-    pub(super) fn patience(&self) -> Duration {
-        self.patience
+    /// Waits until the expected callers have joined, but not for longer than the last sync took.
+    pub(super) fn gather<'a, S>(
+        arrived: &Condvar,
+        state: MutexGuard<'a, S>,
+        group: impl Fn(&S) -> &Group,
+    ) -> MutexGuard<'a, S> {
+        let patience = group(&state).patience;
+        arrived
+            .wait_timeout_while(state, patience, |state| !group(state).is_whole())
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
     }
 
     pub(super) fn begin(&mut self) {
@@ -205,12 +214,7 @@ impl GroupSync {
     /// Syncs the dirty files once the expected callers have joined.
     fn sync_for_all(&self, mut state: MutexGuard<'_, State>) {
         state.is_syncing = true;
-        let patience = state.group.patience();
-        state = self
-            .arrived
-            .wait_timeout_while(state, patience, |state| !state.group.is_whole())
-            .unwrap_or_else(PoisonError::into_inner)
-            .0;
+        state = Group::gather(&self.arrived, state, |state| &state.group);
         let dirty = std::mem::take(&mut state.dirty);
         let upto = state.written;
         state.group.begin();

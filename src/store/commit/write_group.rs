@@ -120,12 +120,7 @@ impl WriteGroup {
         mut state: MutexGuard<'a, State>,
     ) -> MutexGuard<'a, State> {
         state.is_led = true;
-        let patience = state.group.patience();
-        state = self
-            .arrived
-            .wait_timeout_while(state, patience, |state| !state.group.is_whole())
-            .unwrap_or_else(PoisonError::into_inner)
-            .0;
+        state = Group::gather(&self.arrived, state, |state| &state.group);
         let (jobs, waiters): (Vec<_>, Vec<_>) = std::mem::take(&mut state.jobs).into_iter().unzip();
         state.group.begin();
         drop(state);
