@@ -220,7 +220,7 @@ impl Store {
             next_removals,
             max_bytes: settings.retention.max_bytes,
             last_upkeep: inner.last_upkeep(),
-            upkeep_failed: inner.upkeep_thread.failure(),
+            upkeep_failed: inner.upkeep_schedule.failure(),
             volume: storage
                 .volume()
                 .map_err(|e| io_error(storage, "look at the file system of", "", e))?,

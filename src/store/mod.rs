@@ -6,6 +6,7 @@
 //! - `read`: lines in order: follow, pages, reverse scan.
 //! - `maintain`: seals, rewrites, repair, verification, removals.
 
+mod background;
 mod cache_file;
 mod commit;
 mod counts;
@@ -24,10 +25,9 @@ mod view;
 
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use uuid::Uuid;
@@ -60,10 +60,10 @@ pub(crate) mod check {
     pub(crate) use super::view::sidecar::sealed as sealed_sidecar;
 }
 
+use self::background::{Job, Lane};
 use self::commit::group_sync::GroupSync;
 use self::commit::head_reader::HeadReader;
 use self::commit::lock::Lock;
-use self::commit::lock_releaser::LockReleaser;
 use self::commit::policy_cache::PolicyCache;
 pub(crate) use self::commit::transaction::Txn;
 use self::commit::transaction::Writer;
@@ -72,7 +72,7 @@ use self::commit::write_policy::hashed_under;
 pub(crate) use self::commit::write_policy::{PreparedRecord, Redacted, key_of_value};
 use self::maintain::seal::SealLog;
 pub(crate) use self::maintain::upkeep::UpkeepTask;
-use self::maintain::upkeep::{OpenHandle, UpkeepThread};
+use self::maintain::upkeep::{OpenHandle, UpkeepSchedule};
 use self::manifest::Manifest;
 pub(crate) use self::manifest::NAME as MANIFEST;
 #[cfg(feature = "http")]
@@ -133,7 +133,6 @@ pub(crate) struct Inner {
     durability: Durability,
     /// Maximum time that this handle waits for a lock.
     pub(crate) lock_timeout: Duration,
-    flush_interval: Duration,
     /// Size at which a segment is full, in bytes.
     pub(crate) segment_bytes_max: u64,
     /// Maximum length of a line that this handle writes, in bytes with its LF.
@@ -152,10 +151,10 @@ pub(crate) struct Inner {
     write_group: WriteGroup,
     /// Number of lines added through this handle, by kind.
     appended: [AtomicU64; Kind::ALL.len()],
-    background: OnceLock<JoinHandle<()>>,
-    lock_releaser: Arc<LockReleaser>,
-    lock_releaser_thread: OnceLock<JoinHandle<()>>,
-    upkeep_thread: Arc<UpkeepThread>,
+    has_background: AtomicBool,
+    /// Releases the kept lock when it is idle.
+    lock_releaser: OnceLock<Job>,
+    upkeep_schedule: Arc<UpkeepSchedule>,
     upkeep_task: Option<UpkeepTask>,
     me: OnceLock<Weak<Inner>>,
     process: Process,
@@ -194,7 +193,6 @@ impl Store {
             is_read_only: options.read_only,
             durability: options.durability,
             lock_timeout: options.lock_timeout,
-            flush_interval: options.flush_interval,
             segment_bytes_max: options.segment_bytes_max,
             line_bytes_max: options.line_bytes_max,
             sidecar_bytes_min: options.sidecar_bytes_min,
@@ -206,23 +204,32 @@ impl Store {
             writer: Arc::new(Mutex::new(Writer::new(policies.known(), open_files.append))),
             policies,
             seals: Mutex::default(),
-            sync: Arc::new(GroupSync::new(Arc::clone(&storage), open_files.dirty)),
+            sync: Arc::new(GroupSync::new(
+                Arc::clone(&storage),
+                open_files.dirty,
+                options.flush_interval,
+            )),
             write_group: WriteGroup::default(),
             appended: Default::default(),
-            background: OnceLock::new(),
-            lock_releaser: Arc::default(),
-            lock_releaser_thread: OnceLock::new(),
-            upkeep_thread: Arc::default(),
+            has_background: AtomicBool::new(false),
+            lock_releaser: OnceLock::new(),
+            upkeep_schedule: Arc::default(),
             upkeep_task: options.upkeep.then_some(options.upkeep_task),
             me: OnceLock::new(),
             process: Process::default(),
             storage,
         };
         drop(inner.snapshot()?);
-        let open = Some(Arc::new(OpenHandle(Arc::clone(&inner.upkeep_thread))));
+        let open = OpenHandle {
+            upkeep_schedule: Arc::clone(&inner.upkeep_schedule),
+            process: inner.process,
+        };
         let inner = Arc::new(inner);
         let _ = inner.me.set(Arc::downgrade(&inner));
-        Ok(Store { inner, _open: open })
+        Ok(Store {
+            inner,
+            _open: Some(Arc::new(open)),
+        })
     }
 
     /// The store's directory.
@@ -317,7 +324,7 @@ fn open_manifest(storage: &dyn Storage, options: &Options) -> Result<(Manifest, 
     manifest::check_is_free(storage)?;
     check_is_writable(storage)?;
     let mut lock = Lock::default();
-    lock.acquire(storage, options.lock_timeout, &|| ())?;
+    lock.acquire(storage, options.lock_timeout, &|| true)?;
     let manifest = match manifest::read(storage) {
         Ok(None) if is_lost => manifest::create_anew(storage, options.settings.clone()),
         Ok(None) => manifest::create(storage, options.settings.clone()).map(|made| (made, None)),
@@ -403,7 +410,8 @@ impl Inner {
     /// Takes the write lock.
     fn begin(&self) -> Result<Txn<'_>> {
         // Fuzzers open thousands of stores and need no background thread.
-        if self.background.get().is_none() && !self.is_read_only && !cfg!(fuzzing) {
+        let is_started = self.has_background.load(Ordering::Acquire);
+        if !is_started && !self.is_read_only && !cfg!(fuzzing) {
             self.start_background()?;
         }
         Txn::begin(self)
@@ -412,32 +420,37 @@ impl Inner {
     fn start_background(&self) -> Result<()> {
         // Serializes threads that get here at the same time.
         let _line = self.writer.lock();
-        if self.background.get().is_none() {
-            let thread = self.sync.start_background(self.flush_interval)?;
-            let _ = self.background.set(thread);
+        if !self.has_background.load(Ordering::Acquire) {
+            self.sync.start_background()?;
             if let (Some(upkeep_task), Some(me)) = (self.upkeep_task, self.me.get()) {
-                self.upkeep_thread.start(Weak::clone(me), upkeep_task);
+                self.upkeep_schedule.start(Weak::clone(me), upkeep_task);
             }
+            self.has_background.store(true, Ordering::Release);
         }
         Ok(())
     }
 
-    /// Makes the background thread release the kept lock when it is idle. Returns `false` if the
-    /// thread cannot be started. The caller holds the writer.
+    /// Has the kept lock released in the background when it is idle. Returns `false` if that is not
+    /// possible. The caller holds the writer.
     fn start_lock_releaser(&self) -> bool {
-        if self.lock_releaser_thread.get().is_none() {
+        let next_check = || Instant::now() + LOCK_CHECK_INTERVAL;
+        if self.lock_releaser.get().is_none() {
             let writer = Arc::clone(&self.writer);
-            let give_back = move || match writer.try_lock() {
-                Some(mut writer) => writer.release_if_idle(),
-                // It is in use.
-                None => false,
-            };
-            let Ok(thread) = self.lock_releaser.start(give_back) else {
+            let job = Job::new(Lane::Lock, move || {
+                // If another thread has the writer, it is in use.
+                let is_released = writer
+                    .try_lock()
+                    .is_some_and(|mut writer| writer.release_if_idle());
+                (!is_released).then(next_check)
+            });
+            let Ok(job) = job else {
                 return false;
             };
-            let _ = self.lock_releaser_thread.set(thread);
+            let _ = self.lock_releaser.set(job);
         }
-        self.lock_releaser.keep();
+        if let Some(job) = self.lock_releaser.get() {
+            job.wake_at(next_check());
+        }
         true
     }
 
@@ -447,6 +460,9 @@ impl Inner {
         !self.is_read_only || self.storage.stat("cache").is_ok()
     }
 }
+
+/// Interval of checks whether a kept lock is idle.
+const LOCK_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Number of attempts to read the state before a thread waits asleep.
 const STATE_SPINS: u32 = 200;
@@ -458,17 +474,12 @@ impl Drop for Inner {
     fn drop(&mut self) {
         if self.process.is_another() {
             // After a fork, the threads, the locks and the pending writes belong to the parent.
-            std::mem::forget((self.background.take(), self.lock_releaser_thread.take()));
             return;
         }
         // Release the lock first: the rest takes long, and other processes need not wait for it.
         self.writer.lock().release_lease();
+        drop(self.lock_releaser.take());
         self.sync.close();
-        self.lock_releaser.close();
-        for thread in [self.background.take(), self.lock_releaser_thread.take()] {
-            // The thread ends by itself. Its panic is not this thread's error.
-            let _ = thread.map(JoinHandle::join);
-        }
         let is_cached = self.may_cache();
         let state = self.state.get_mut();
         let (storage, store_id) = (&*self.storage, self.store_id);

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use decklog::storage::{Disk, Fault, Memory, Storage};
 use decklog::{ConversationTurn, ErrorKind, ObservabilityStore, Store, TurnKind, Validity, verify};
 use uuid::Uuid;
 
-use super::support::{DAY_MS, Spy, count, crc32};
+use super::support::{DAY_MS, Spy, count, crc32, renumbered, still};
 
 const NOON: i64 = 1_766_836_800_000;
 const DAY: &str = "2025-12-27";
@@ -128,6 +129,47 @@ fn a_segment_that_was_replaced_is_read_again_and_appended_to() {
         (found.good_lines, found.gaps.len(), found.repeats.len()),
         (2, 0, 0)
     );
+}
+
+/// Another program appends a line to a day that this handle does not write next, without the lock
+/// and without a word in `HEAD`.
+#[test]
+fn a_line_that_was_added_to_another_day_keeps_its_number() {
+    const DAYS: u128 = 20;
+    // The day, counted from the last one, and the time after which the next append must notice:
+    // once the lock is not kept any more, and once all segments are looked at again.
+    for (back, pause) in [(1, 30), (DAYS - 1, 1_050)] {
+        let dir = tempfile::tempdir().unwrap();
+        let at_noon = |day: u128, n: u128| ConversationTurn {
+            created_at: Validity::at(NOON + DAY_MS * i64::try_from(day).unwrap()),
+            ..turn(n)
+        };
+        let store = still().open(dir.path()).unwrap();
+        for day in 0..DAYS {
+            store.record(at_noon(day, day + 1)).unwrap();
+        }
+        store.record(at_noon(DAYS - 1, DAYS + 1)).unwrap();
+        std::thread::sleep(Duration::from_millis(pause));
+        let mut days: Vec<PathBuf> = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.to_str().unwrap().contains("/20"))
+            .collect();
+        days.sort();
+        let day = &days[usize::try_from(DAYS - 1 - back).unwrap()];
+        let segment = day.join("conversation_turns.0001.jsonl");
+        let line = fs::read_to_string(&segment).unwrap();
+        let id = |n: u128| Uuid::from_u128(n).to_string();
+        let line = line.replace(&id(DAYS - back), &id(DAYS + 2));
+        let mut file = fs::OpenOptions::new().append(true).open(segment).unwrap();
+        let added = renumbered(&line, u64::try_from(DAYS).unwrap() + 2);
+        file.write_all(added.as_bytes()).unwrap();
+
+        store.record(at_noon(DAYS - 1, DAYS + 3)).unwrap();
+        let found = verify(&Disk::new(dir.path())).unwrap();
+        assert!(found.is_clean(), "{back} days back: {found:?}");
+        assert_eq!(found.good_lines, u64::try_from(DAYS).unwrap() + 3);
+    }
 }
 
 #[test]

@@ -1,15 +1,16 @@
-//! Group commit: many writers wait for one fsync. A background thread syncs the remaining writes.
+//! Group commit: many writers wait for one fsync. The remaining writes are synced in the background.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{JoinHandle, Thread};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::storage::{Access, Named, Storage, StorageFile, if_there, io_error, is_gone};
+use crate::store::background::{Job, Lane};
 use crate::store::counts::{SyncTimes, Times};
 
 /// Maximum number of attempts to open a file for syncing, and the time between them, if the
@@ -65,7 +66,10 @@ struct State {
     dirty: Dirty,
     written: u64,
     is_syncing: bool,
-    is_closing: bool,
+    /// Syncs the writes that no caller waits for.
+    background: Option<Job>,
+    /// Whether it will sync what was written.
+    is_scheduled: bool,
     group: Group,
     /// The waiting threads and their tickets.
     parked: Vec<(u64, Thread)>,
@@ -124,7 +128,8 @@ pub(in crate::store) struct GroupSync {
     state: Mutex<State>,
     /// The last ticket that is on disk.
     synced: AtomicU64,
-    changed: Condvar,
+    /// The time after which the background syncs what no caller waits for.
+    interval: Duration,
     /// Maximum number of files kept open for a sync.
     open_max: usize,
     /// Signalled when the group is complete.
@@ -133,13 +138,17 @@ pub(in crate::store) struct GroupSync {
 }
 
 impl GroupSync {
-    pub(in crate::store) fn new(storage: Arc<dyn Storage>, open_max: usize) -> GroupSync {
+    pub(in crate::store) fn new(
+        storage: Arc<dyn Storage>,
+        open_max: usize,
+        interval: Duration,
+    ) -> GroupSync {
         GroupSync {
             storage,
             open_max,
+            interval,
             state: Mutex::default(),
             synced: AtomicU64::new(0),
-            changed: Condvar::new(),
             arrived: Condvar::new(),
             times: Times::default(),
         }
@@ -154,8 +163,7 @@ impl GroupSync {
         self.lock().dirty.dirs.insert(dir.to_owned());
     }
 
-    /// Adds files to sync. Returns the ticket for everything added so far. Wakes the background
-    /// thread if needed.
+    /// Adds files to sync. Returns the ticket for everything added so far.
     pub(in crate::store) fn ticket(&self, written: impl Iterator<Item = Handle>) -> Ticket {
         let mut state = self.lock();
         for Handle { named, path } in written {
@@ -163,9 +171,7 @@ impl GroupSync {
             state.dirty.note(key, named.file, self.open_max);
         }
         state.written += 1;
-        if state.written == self.synced.load(Ordering::Acquire) + 1 || state.dirty.is_crowded() {
-            self.changed.notify_all();
-        }
+        self.schedule(&mut state);
         Ticket(state.written)
     }
 
@@ -292,56 +298,54 @@ impl GroupSync {
         Ok(None)
     }
 
-    /// Starts the thread that syncs, within `interval`, the writes that no caller waits for. It
-    /// runs until [`close`](GroupSync::close).
-    pub(in crate::store) fn start_background(
-        self: &Arc<Self>,
-        interval: Duration,
-    ) -> Result<JoinHandle<()>> {
-        let sync = Arc::clone(self);
-        std::thread::Builder::new()
-            .name("decklog-sync".to_owned())
-            .spawn(move || sync.run_background(interval))
-            .map_err(|e| io_error(&*self.storage, "start the thread that syncs", "", e))
+    /// Has the writes that no caller waits for synced in the background, until
+    /// [`close`](GroupSync::close).
+    pub(in crate::store) fn start_background(self: &Arc<Self>) -> Result<()> {
+        let sync = Arc::downgrade(self);
+        let job = Job::new(Lane::Sync, move || sync.upgrade()?.sync_in_background());
+        let failed = |e| io_error(&*self.storage, "start the thread that syncs", "", e);
+        self.lock().background = Some(job.map_err(failed)?);
+        Ok(())
     }
 
-    fn run_background(&self, interval: Duration) {
-        let mut sync_at = None;
-        loop {
-            let state = self.lock();
-            let is_dirty =
-                self.synced.load(Ordering::Acquire) != state.written && state.failed.is_none();
-            if state.is_closing {
-                let upto = state.written;
-                drop(state);
-                // The failure stays in the state, and the next append returns it.
-                let _ = self.wait(Ticket(upto));
-                return;
-            }
+    /// Schedules the background, unless it is.
+    fn schedule(&self, state: &mut State) {
+        let is_crowded = state.dirty.is_crowded();
+        if state.is_scheduled && !is_crowded {
+            return;
+        }
+        if let Some(job) = &state.background {
             let now = Instant::now();
-            let latest = if state.dirty.is_crowded() {
-                now
-            } else {
-                now + interval
-            };
-            sync_at = is_dirty.then(|| sync_at.unwrap_or(latest).min(latest));
-            match sync_at {
-                Some(at) if at <= now => {
-                    let upto = state.written;
-                    drop(state);
-                    let _ = self.wait(Ticket(upto));
-                    sync_at = None;
-                }
-                Some(at) => drop(self.changed.wait_timeout(state, at - now)),
-                None => drop(self.changed.wait(state)),
-            }
+            job.wake_at(if is_crowded { now } else { now + self.interval });
+            state.is_scheduled = true;
         }
     }
 
-    /// Makes the background thread sync the remaining writes and end.
+    /// Syncs what was written, if no caller did. Returns `None`: the next write schedules it again.
+    fn sync_in_background(&self) -> Option<Instant> {
+        let mut state = self.lock();
+        state.is_scheduled = false;
+        let upto = state.written;
+        drop(state);
+        // The failure stays in the state, and the next append returns it.
+        let _ = self.wait(Ticket(upto));
+        let mut state = self.lock();
+        if state.failed.is_none() && self.synced.load(Ordering::Acquire) != state.written {
+            self.schedule(&mut state);
+        }
+        None
+    }
+
+    /// Ends the work in the background, and syncs the remaining writes. The failure of that sync is
+    /// not reported: [`Store::close`](crate::Store::close) does.
     pub(in crate::store) fn close(&self) {
-        self.lock().is_closing = true;
-        self.changed.notify_all();
+        let mut state = self.lock();
+        let (background, upto) = (state.background.take(), state.written);
+        drop(state);
+        if background.is_some() {
+            drop(background);
+            let _ = self.wait(Ticket(upto));
+        }
     }
 }
 

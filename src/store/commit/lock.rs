@@ -13,6 +13,8 @@ const NAME: &str = "LOCK";
 /// Number of attempts without sleep. The lock is usually held for a few microseconds.
 const SPINS: u32 = 20;
 const SLEEP_MIN: Duration = Duration::from_micros(20);
+/// Maximum sleep of the process that has waited longest, and takes the lock next.
+const SLEEP_FIRST_MAX: Duration = Duration::from_micros(100);
 /// Maximum sleep at first, when other processes are likely to release the lock soon.
 const SLEEP_SHORT_MAX: Duration = Duration::from_micros(600);
 /// After this time, another process is likely to keep the lock for long.
@@ -31,7 +33,8 @@ impl Lock {
         self.is_held
     }
 
-    /// Takes the lock. Creates `LOCK` if it does not exist. Calls `waiting` before each sleep.
+    /// Takes the lock. Creates `LOCK` if it does not exist. Calls `is_next` before each sleep. If it
+    /// returns `false`, the lock is left to another process that waits.
     ///
     /// # Errors
     /// [`ErrorKind::Locked`] after `timeout`. The message names the process that holds the lock.
@@ -39,7 +42,7 @@ impl Lock {
         &mut self,
         storage: &dyn Storage,
         timeout: Duration,
-        waiting: &dyn Fn(),
+        is_next: &dyn Fn() -> bool,
     ) -> Result<()> {
         let io = |e| io_error(storage, "lock the store", NAME, e);
         loop {
@@ -47,7 +50,7 @@ impl Lock {
                 Some(file) => file,
                 None => Named::open(storage, NAME, Access::Append).map_err(io)?,
             };
-            wait_for(storage, &*file.file, timeout, waiting)?;
+            wait_for(storage, &*file.file, timeout, is_next)?;
             // The file may have been deleted or renamed, and other processes may hold a new one.
             let is_current = file.is_current(storage, NAME);
             self.file = Some(file);
@@ -85,16 +88,18 @@ fn wait_for(
     storage: &dyn Storage,
     file: &dyn StorageFile,
     timeout: Duration,
-    waiting: &dyn Fn(),
+    is_next: &dyn Fn() -> bool,
 ) -> Result<()> {
-    let (mut tries, mut sleep) = (0u32, SLEEP_MIN);
+    let (mut tries, mut sleep, mut may_try) = (0u32, SLEEP_MIN, true);
     let started = Instant::now();
     loop {
-        match file.try_lock() {
-            Ok(true) => return Ok(()),
-            Ok(false) => {}
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(io_error(storage, "lock the store", NAME, e)),
+        if may_try {
+            match file.try_lock() {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(io_error(storage, "lock the store", NAME, e)),
+            }
         }
         tries = tries.saturating_add(1);
         if tries <= SPINS {
@@ -105,14 +110,15 @@ fn wait_for(
         if waited >= timeout {
             return Err(held(storage, timeout));
         }
-        waiting();
-        // Subtract the time that `waiting` took.
-        std::thread::sleep((waited + sleep).saturating_sub(started.elapsed()));
-        let longest = if waited < SHORT_WAIT {
-            SLEEP_SHORT_MAX
-        } else {
-            SLEEP_MAX
+        may_try = is_next();
+        let longest = match waited {
+            _ if may_try => SLEEP_FIRST_MAX,
+            _ if waited < SHORT_WAIT => SLEEP_SHORT_MAX,
+            _ => SLEEP_MAX,
         };
+        // Subtract the time that `is_next` took.
+        let until = waited + sleep.min(longest);
+        std::thread::sleep(until.saturating_sub(started.elapsed()));
         sleep = (sleep * 2).min(longest);
     }
 }

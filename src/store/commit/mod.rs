@@ -7,7 +7,6 @@ pub(super) mod group_sync;
 pub(super) mod head;
 pub(super) mod head_reader;
 pub(super) mod lock;
-pub(super) mod lock_releaser;
 pub(super) mod policy_cache;
 pub(super) mod reentrancy;
 pub(super) mod transaction;

@@ -1,12 +1,12 @@
-//! Daily upkeep: a lock that only one process can hold, and the thread that runs the task.
+//! Daily upkeep: a lock that only one process can hold, and when the task runs.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread::{Builder, JoinHandle};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Day;
 use crate::storage::{Access, StorageFile, full_path, io_error, read_full, write_all_at};
+use crate::store::background::{Job, Lane};
 use crate::store::{Inner, Process, Store};
 
 const NAME: &str = "cache/upkeep";
@@ -58,100 +58,75 @@ pub(crate) type UpkeepTask =
 /// Time between two runs of the task.
 const INTERVAL: Duration = Duration::from_secs(600);
 
-/// The thread that runs the upkeep task while a handle that writes is open.
+/// Runs the upkeep task while a handle that writes is open.
 #[derive(Debug, Default)]
-pub(in crate::store) struct UpkeepThread {
-    process: Process,
-    state: Mutex<UpkeepState>,
-    changed: Condvar,
-}
+pub(in crate::store) struct UpkeepSchedule(Mutex<UpkeepState>);
 
 #[derive(Debug, Default)]
 struct UpkeepState {
+    job: Option<Job>,
     is_closing: bool,
     has_full: bool,
-    /// Whether the sidecar should be renewed.
-    needs_sidecar: bool,
+    /// When the task is due, even if no segment is full. `None`: at once.
+    due: Option<Instant>,
+    /// When to renew the sidecar.
+    renewal: Option<Instant>,
     /// The error of the last run, if it failed.
     failed: Option<Error>,
-    thread: Option<JoinHandle<()>>,
 }
 
-impl UpkeepThread {
+impl UpkeepSchedule {
     fn lock(&self) -> MutexGuard<'_, UpkeepState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the thread. It does not keep the handle open.
+    /// Runs the task now, and when it is due again. It does not keep the handle open.
     pub(in crate::store) fn start(self: &Arc<Self>, inner: Weak<Inner>, upkeep_task: UpkeepTask) {
-        let upkeep_thread = Arc::clone(self);
-        let run = move || upkeep_thread.run(&inner, upkeep_task);
+        let schedule = Arc::clone(self);
+        let run = move || schedule.run(inner.upgrade()?, upkeep_task);
         let mut state = self.lock();
-        if state.thread.is_none() && !state.is_closing {
-            let thread = Builder::new().name("decklog-upkeep".to_owned()).spawn(run);
+        if state.job.is_none() && !state.is_closing {
             // If no thread can be started, another process does the upkeep, or this one later.
-            state.thread = thread.ok();
+            state.job = Job::new(Lane::Upkeep, run).ok();
+            state.wake_at(Instant::now());
         }
     }
 
-    fn run(&self, inner: &Weak<Inner>, upkeep_task: UpkeepTask) {
-        let (mut has_full, mut needs_sidecar) = (false, false);
-        // When the task is due.
-        let mut due = Instant::now();
-        let Some(pause) = inner.upgrade().map(|inner| inner.renewal_pause()) else {
-            return;
-        };
-        loop {
-            // A handle that closes soon writes the sidecar then. For one that writes much in a short
-            // time, the index is cheaper in memory.
-            if needs_sidecar && self.closes_within(pause) {
-                return;
-            }
-            let Some(inner) = inner.upgrade() else {
-                return;
-            };
-            if needs_sidecar {
-                inner.renew_sidecar();
-            }
-            if has_full || due <= Instant::now() {
-                let store = Store { inner, _open: None };
-                let done = upkeep_task(&store, has_full, &|| self.lock().is_closing);
-                self.lock().failed = done.err();
-                due = Instant::now() + INTERVAL;
-            } else {
-                drop(inner);
-            }
-            let state = self.lock();
-            let is_idle = |state: &mut UpkeepState| {
-                !state.is_closing && !state.has_full && !state.needs_sidecar
-            };
-            let left = due.saturating_duration_since(Instant::now());
-            let waited = self.changed.wait_timeout_while(state, left, is_idle);
-            let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
-            has_full = std::mem::take(&mut state.has_full);
-            needs_sidecar = std::mem::take(&mut state.needs_sidecar);
-            if state.is_closing {
-                return;
-            }
+    fn run(&self, inner: Arc<Inner>, upkeep_task: UpkeepTask) -> Option<Instant> {
+        let mut state = self.lock();
+        let renews = state.renewal.take_if(|at| *at <= Instant::now()).is_some();
+        let has_full = std::mem::take(&mut state.has_full);
+        let is_due = state.due.is_none_or(|due| due <= Instant::now());
+        drop(state);
+        if renews {
+            inner.renew_sidecar();
         }
+        let store = Store { inner, _open: None };
+        let done =
+            (has_full || is_due).then(|| upkeep_task(&store, has_full, &|| self.lock().is_closing));
+        drop(store);
+        let mut state = self.lock();
+        if let Some(done) = done {
+            state.failed = done.err();
+            state.due = Some(Instant::now() + INTERVAL);
+        }
+        state.due.into_iter().chain(state.renewal).min()
     }
 
-    fn closes_within(&self, pause: Duration) -> bool {
-        let is_open = |state: &mut UpkeepState| !state.is_closing;
-        let waited = self.changed.wait_timeout_while(self.lock(), pause, is_open);
-        waited.unwrap_or_else(PoisonError::into_inner).0.is_closing
+    /// Schedules a renewal of the sidecar after a pause, unless one is scheduled. A handle that
+    /// closes before that writes the sidecar then. For one that writes much in a short time, the
+    /// index is cheaper in memory.
+    pub(in crate::store) fn notify_renewal(&self, pause: Duration) {
+        let mut state = self.lock();
+        let at = *state.renewal.get_or_insert(Instant::now() + pause);
+        state.wake_at(at);
     }
 
-    /// Notifies the thread that the sidecar should be renewed.
-    pub(in crate::store) fn notify_renewal(&self) {
-        self.lock().needs_sidecar = true;
-        self.changed.notify_all();
-    }
-
-    /// Notifies the thread that a segment is full.
+    /// Runs the task soon, since a segment is full.
     pub(in crate::store) fn notify_full(&self) {
-        self.lock().has_full = true;
-        self.changed.notify_all();
+        let mut state = self.lock();
+        state.has_full = true;
+        state.wake_at(Instant::now());
     }
 
     /// The error of the last run, if it failed.
@@ -159,29 +134,37 @@ impl UpkeepThread {
         self.lock().failed.as_ref().map(Error::to_string)
     }
 
-    /// Ends the thread. Waits for the current run.
+    /// Ends the runs. Waits for the current one.
     fn close(&self) {
-        if self.process.is_another() {
-            // After a fork, the thread belongs to the parent.
-            return;
-        }
         let mut state = self.lock();
         state.is_closing = true;
-        let thread = state.thread.take();
+        let job = state.job.take();
         drop(state);
-        self.changed.notify_all();
-        // A panic of the thread is not this caller's error.
-        let _ = thread.map(JoinHandle::join);
+        drop(job);
     }
 }
 
-/// An open handle. When the last clone is dropped, the upkeep thread ends.
+impl UpkeepState {
+    fn wake_at(&self, at: Instant) {
+        if let Some(job) = &self.job {
+            job.wake_at(at);
+        }
+    }
+}
+
+/// An open handle. When the last clone is dropped, its upkeep ends.
 #[derive(Debug)]
-pub(in crate::store) struct OpenHandle(pub Arc<UpkeepThread>);
+pub(in crate::store) struct OpenHandle {
+    pub upkeep_schedule: Arc<UpkeepSchedule>,
+    pub process: Process,
+}
 
 impl Drop for OpenHandle {
     fn drop(&mut self) {
-        self.0.close();
+        // After a fork, the upkeep belongs to the parent, and its locks may be held for good.
+        if !self.process.is_another() {
+            self.upkeep_schedule.close();
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! and otherwise read and written. The order of stores and loads replaces a lock: the data of a
 //! commit is stored before its number, and loaded after it.
 
+use std::cmp::Reverse;
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -26,9 +27,9 @@ const COMMITS_AT: usize = 1;
 const LAST_SEQ_AT: usize = 2;
 const HOLDER_AT: usize = 3;
 const LAPPED_AT: usize = 4;
-/// Not 0 while a process waits for the lock. The holder clears it on release, and processes that
-/// still wait set it again.
-const ASKED_AT: usize = 5;
+/// Since when the process that has waited longest for the lock waits, by [`clock_us`]; 0 if none
+/// does. Processes that wait set it again if it was cleared or is later than theirs.
+const WAITING_AT: usize = 5;
 /// Changes when the settings change; see [`Header::settings`].
 const SETTINGS_AT: usize = 6;
 /// The number of rewrites; see [`Relocations`](crate::store::view::relocations::Relocations).
@@ -44,10 +45,10 @@ const WORD_BYTES: usize = size_of::<u64>();
 /// The last acknowledged line is unknown: any line may have been acknowledged.
 pub(in crate::store) const SEQ_UNKNOWN: u64 = u64::MAX;
 
-/// The initial [`Header::commits`] of a new file: the time in microseconds. It is greater than the
-/// count in a deleted `HEAD` that another process still has open, so that no process takes the new
+/// The time in microseconds. It is also the initial [`Header::commits`] of a new file: greater than
+/// the count in a deleted `HEAD` that another process still has open, so that no process takes the new
 /// count for the one it knows. Commits cannot outrun microseconds.
-pub(in crate::store) fn initial_count() -> u64 {
+pub(in crate::store) fn clock_us() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| u64::try_from(now.as_micros()).unwrap_or(0))
 }
@@ -206,9 +207,11 @@ impl Head {
         Ok(None)
     }
 
-    /// The lengths of all segments recorded here.
-    pub(in crate::store) fn reaches(&self) -> io::Result<Vec<Reach>> {
-        Ok(self.slots()?.iter().filter_map(Slot::reach).collect())
+    /// The lengths of all segments recorded here, of those appended to last first.
+    pub(in crate::store) fn last_reaches(&self) -> io::Result<impl Iterator<Item = Reach>> {
+        let mut slots = self.slots()?;
+        slots.sort_unstable_by_key(|slot| Reverse(slot.commit));
+        Ok(slots.into_iter().filter_map(|slot| slot.reach()))
     }
 
     /// The recorded segments that were appended to after the commit `after`.
@@ -316,7 +319,7 @@ impl Head {
     pub(in crate::store) fn clear(&mut self) -> io::Result<u64> {
         let mut words = [0; WORDS];
         words[LAST_SEQ_AT] = SEQ_UNKNOWN;
-        words[SETTINGS_AT] = initial_count();
+        words[SETTINGS_AT] = clock_us();
         self.store(0, &words)?;
         self.store(MAGIC_AT, &[MAGIC])?;
         self.share();
@@ -331,17 +334,23 @@ impl Head {
         }
     }
 
-    /// Tells the holder of the lock that this process waits for it.
-    pub(in crate::store) fn request_lock(&self) {
+    /// Since when the process that has waited longest for the lock waits; 0 if none waits. The time
+    /// is only compared with those of other processes.
+    pub(in crate::store) fn waiting_since(&self) -> u64 {
+        let load = |words: &Words| words.load(WAITING_AT);
+        self.shared.as_ref().map_or(0, load)
+    }
+
+    /// Stores since when a process waits for the lock; 0 for none.
+    pub(in crate::store) fn set_waiting_since(&self, since: u64) {
         if let Some(words) = &self.shared {
-            words.store(ASKED_AT, 1);
+            words.store(WAITING_AT, since);
         }
     }
 
     /// Whether another process waits for the lock.
     pub(in crate::store) fn is_lock_requested(&self) -> bool {
-        let is_asked = |words: &Words| words.load(ASKED_AT) != 0;
-        self.shared.as_ref().is_some_and(is_asked)
+        self.waiting_since() != 0
     }
 
     /// Clears the holder if it is this process.
@@ -349,7 +358,6 @@ impl Head {
         if let Some(words) = &self.shared
             && words.load(HOLDER_AT) == u64::from(std::process::id())
         {
-            words.store(ASKED_AT, 0);
             words.store(HOLDER_AT, 0);
         }
     }

@@ -55,6 +55,10 @@ fn what_one_publishes_another_reads() {
         assert_eq!(reaches(10), []);
         // A count of another file.
         assert_eq!(reader.changes_after(11).unwrap(), None);
+        let last = |head: &Head| head.last_reaches().unwrap().collect::<Vec<_>>();
+        assert_eq!(last(&reader), [reach(1, u64::MAX), reach(2, 20)]);
+        head.publish(&mut header, [reach(2, 30)]).unwrap();
+        assert_eq!(last(&reader), [reach(2, 30), reach(1, u64::MAX)]);
     });
 }
 
@@ -87,13 +91,16 @@ fn who_waits_is_heard_where_memory_is_shared() {
         let mut head = Head::open_for_writing(storage).unwrap();
         head.clear().unwrap();
         let other = Head::open_for_writing(storage).unwrap();
-        other.request_lock();
+        other.set_waiting_since(7);
         assert_eq!(head.is_lock_requested(), head.is_shared());
         let mut header = head.header().unwrap().unwrap();
         header.holder = std::process::id();
         head.write_header(header).unwrap();
         head.give_away();
-        assert!(!head.is_lock_requested());
+        let is_seen = head.is_shared();
+        assert_eq!(head.waiting_since(), if is_seen { 7 } else { 0 });
+        head.set_waiting_since(0);
+        assert!(!other.is_lock_requested());
     });
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{MutexGuard, RwLockWriteGuard};
 
+use super::waiting_line::{WaitingLine, back_off};
 use super::{Inner, State, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::segment::SegmentName;
@@ -23,9 +24,12 @@ const LEASE_MAX: Duration = Duration::from_millis(6);
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Time in which a process that just checked ends its transaction.
 const CHECK_MARGIN: Duration = Duration::from_millis(5);
-/// Backoff after the lock was released while others waited. Longer than they sleep between
-/// attempts.
-const BACKOFF: Duration = Duration::from_millis(3);
+
+/// Number of segments, of those that `HEAD` lists, whose files are looked at each time the lock is
+/// taken: the ones appended to last.
+const LOOKED_AT: usize = 8;
+/// Interval at which all that it lists are looked at.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum number of times that the lock is taken again because the lock file was removed.
 const RETRIES_MAX: u32 = 100;
@@ -40,6 +44,8 @@ pub(super) struct LeaseTimes {
     used: Instant,
     /// When `LOCK` and `HEAD` were last checked to be the files that others use.
     seen: Instant,
+    /// When the files of all segments in `HEAD` were last looked at, if they were.
+    looked: Option<Instant>,
     /// When the lock was released while others waited, if it was.
     given: Option<Instant>,
     /// Whether the background thread will release the lock.
@@ -54,6 +60,7 @@ impl Default for LeaseTimes {
             begun: now,
             used: now,
             seen: now,
+            looked: None,
             given: None,
             is_watched: false,
         }
@@ -109,7 +116,7 @@ impl Writer {
         let mut header = intact.unwrap_or(Header {
             // Greater than any count seen before.
             commits: found
-                .map_or_else(head::initial_count, |found| found.commits)
+                .map_or_else(head::clock_us, |found| found.commits)
                 .max(state.commits),
             last_seq: SEQ_UNKNOWN,
             holder: 0,
@@ -120,10 +127,13 @@ impl Writer {
         // A new file may be an older copy and reuse counts that others have seen.
         let is_replaced = is_new && self.has_begun;
         if is_replaced {
-            header.commits = header.commits.max(state.commits).max(head::initial_count());
+            header.commits = header.commits.max(state.commits).max(head::clock_us());
         }
         let found_files = match intact {
-            Some(_) => unless_longer(storage, &head, &state).map_err(head_io)?,
+            Some(_) => {
+                let looks_at = self.looks_at();
+                unless_longer(storage, &head, &state, looks_at).map_err(head_io)?
+            }
             None => None,
         };
         let rescan = found_files.is_none() || is_replaced;
@@ -167,6 +177,16 @@ impl Writer {
         Ok(Some((state, rescan || !self.has_begun)))
     }
 
+    /// Number of segments to look at when the lock is taken now.
+    fn looks_at(&mut self) -> usize {
+        let is_recent = |looked: Instant| looked.elapsed() < LOOK_INTERVAL;
+        if self.times.looked.is_some_and(is_recent) {
+            return LOOKED_AT;
+        }
+        self.times.looked = Some(Instant::now());
+        usize::MAX
+    }
+
     /// Takes the lock. Returns `HEAD`, and whether it may be another file than before.
     fn lock_with_head(&mut self, inner: &Inner) -> Result<(Head, bool)> {
         let storage = &*inner.storage;
@@ -180,21 +200,19 @@ impl Writer {
             back_off(storage, &head, given);
         }
         let head = RefCell::new(head);
-        let waiting = || {
-            let mut head = head.borrow_mut();
-            if head.is_current(storage).unwrap_or(false) {
-                head.share();
-                head.request_lock();
-            }
-            drop(head);
-            // Catch up now, so that less remains to do under the lock. Errors are returned there.
-            drop(inner.snapshot());
-        };
+        let line = WaitingLine::new(inner, &head);
         for is_early in [true, false] {
-            self.lock.acquire(storage, inner.lock_timeout, &waiting)?;
+            let acquired = self
+                .lock
+                .acquire(storage, inner.lock_timeout, &|| line.is_next());
             let mut locked = head.borrow_mut();
-            locked.share();
-            if !locked.is_current(storage).map_err(head_io)? {
+            let is_current = locked.is_current(storage);
+            if is_current.as_ref().is_ok_and(|is_current| *is_current) {
+                locked.share();
+                line.leave(&locked, acquired.is_err());
+            }
+            acquired?;
+            if !is_current.map_err(head_io)? {
                 break;
             }
             let is_behind = is_early && inner.is_behind(&locked);
@@ -325,20 +343,26 @@ impl Drop for Writer {
     }
 }
 
-/// The files of the segments in `HEAD`. `None` if one is longer than `HEAD` says: a process appended
-/// under the lock without publishing.
+/// The files of the segments in `HEAD`, of at most `looks_at` of them, those appended to last. `None`
+/// if one is longer than `HEAD` says: a process appended under the lock without publishing.
 fn unless_longer(
     storage: &dyn Storage,
     head: &Head,
     state: &State,
+    looks_at: usize,
 ) -> io::Result<Option<Vec<(SegmentName, FileStat)>>> {
     let mut files = Vec::new();
-    for reach in head.reaches()? {
+    let mut left = looks_at;
+    for reach in head.last_reaches()? {
         let id = state.by_name.get(&reach.segment);
         let known = id.map(|id| &state.segments[*id as usize]);
         if known.is_some_and(|known| known.is_sealed) {
             continue;
         }
+        if left == 0 {
+            break;
+        }
+        left -= 1;
         // `HEAD` does not count a tail that is not a line.
         let end = known.map_or(reach.end, |known| known.expected_len().max(reach.end));
         let found = storage.stat(&reach.segment.path());
@@ -350,19 +374,6 @@ fn unless_longer(
         files.push((reach.segment, found));
     }
     Ok(Some(files))
-}
-
-/// Waits so that the other processes can take the lock that was released for them.
-fn back_off(storage: &dyn Storage, head: &Head, given: Instant) {
-    // Mapped memory past the end of a truncated file must not be accessed.
-    let header = || match head.is_current(storage) {
-        Ok(true) => head.header().ok().flatten(),
-        _ => None,
-    };
-    let is_free = || header().is_some_and(|header| header.holder == 0);
-    while is_free() && given.elapsed() < BACKOFF {
-        std::thread::sleep(Duration::from_micros(20));
-    }
 }
 
 /// Takes the lock, unless it is still held, and the state. Returns the same as

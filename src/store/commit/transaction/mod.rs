@@ -8,6 +8,7 @@ mod recent_lines;
 mod replace;
 mod settings;
 mod target;
+mod waiting_line;
 
 use std::cell::RefCell;
 use std::io;
@@ -414,7 +415,8 @@ impl<'s> Txn<'s> {
         self.is_committed = true;
         self.state.limit_memory();
         if self.inner.takes_renewal(&mut self.state) {
-            self.inner.upkeep_thread.notify_renewal();
+            let pause = self.inner.renewal_pause();
+            self.inner.upkeep_schedule.notify_renewal(pause);
         }
         Ok(self.ticket())
     }

@@ -74,7 +74,7 @@ impl Txn<'_> {
                     continue;
                 };
                 if !segment.is_sealed {
-                    self.inner.upkeep_thread.notify_full();
+                    self.inner.upkeep_schedule.notify_full();
                 }
                 let next = self.create_from(SegmentName { number, ..first })?;
                 if self.is_as_known(next)? && !self.state.segments[next as usize].is_sealed {
