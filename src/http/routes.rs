@@ -19,7 +19,7 @@ use super::app::{HELD, Shared};
 use super::described::described;
 use super::memory::{Held, SMALL_BYTES};
 use super::problem::Problem;
-use super::unqueried::{refuse, unqueried};
+use super::unqueried::{Unqueried, refusal, unqueried};
 use super::{
     access, analytics, calls, conversations, events, health, history, inbox, messages, metrics,
     params, proposals, records, rejected, search, stream, thoughts, turns,
@@ -122,15 +122,18 @@ pub(super) fn router(app: Shared, more: Router<Shared>) -> Router {
             let detail = "method not allowed: see the Allow header";
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
         })
-        .layer(middleware::from_fn_with_state(unqueried, refuse))
-        .layer(middleware::from_fn_with_state(app.clone(), around))
+        .layer(middleware::from_fn_with_state(
+            (app.clone(), unqueried),
+            around,
+        ))
         .with_state(app)
 }
 
-/// The layer around every request: counts it, logs it without client content, and adds headers that
-/// prevent browsers from guessing media types.
+/// The layer around every request: checks its caller and its parameters, counts it, logs it without
+/// client content, and adds headers that prevent browsers from guessing media types. It is one layer,
+/// since each costs every request several allocations.
 async fn around(
-    State(app): State<Shared>,
+    State((app, unqueried)): State<(Shared, Unqueried)>,
     path: Option<MatchedPath>,
     request: Request,
     next: Next,
@@ -138,7 +141,12 @@ async fn around(
     let started = Instant::now();
     let method = name_of(request.method());
     let is_read = request.method() == Method::GET;
-    let answered = HELD.scope(RefCell::default(), access::guard(&app, request, next));
+    let refusal = |request: &Request| refusal(&unqueried, path.as_ref(), request);
+    let operation = async |request: Request| match refusal(&request) {
+        Some(problem) => problem.into_response(),
+        None => next.run(request).await,
+    };
+    let answered = HELD.scope(RefCell::default(), access::guard(&app, request, operation));
     let mut response = held(&app, answered.await, is_read).await;
     let route = path.as_ref().map_or("none", MatchedPath::as_str);
     let (status, took) = (response.status().as_u16(), started.elapsed());

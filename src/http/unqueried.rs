@@ -3,10 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::http::Method;
-use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 
 use super::problem::Problem;
@@ -34,27 +32,23 @@ fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
 }
 
-pub(super) async fn refuse(
-    State(unqueried): State<Unqueried>,
-    path: Option<MatchedPath>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let query = request.uri().query().unwrap_or_default();
-    let first = form_urlencoded::parse(query.as_bytes()).next();
-    if let (Some((name, _)), Some(path)) = (first, path) {
-        let method = match request.method() {
-            &Method::HEAD => &Method::GET,
-            method => method,
-        };
-        let operation = (method.to_string(), path.as_str().to_owned());
-        if unqueried.contains(&operation) {
-            let (method, path) = operation;
-            let detail = format!("{method} {path} has no query parameter {name:?}");
-            return Problem::bad_request(detail)
-                .with_field(name)
-                .into_response();
-        }
+/// The problem with a request that has a query parameter although its operation has none.
+pub(super) fn refusal(
+    unqueried: &Unqueried,
+    path: Option<&MatchedPath>,
+    request: &Request,
+) -> Option<Problem> {
+    let query = request.uri().query()?;
+    let (name, _) = form_urlencoded::parse(query.as_bytes()).next()?;
+    let method = match request.method() {
+        &Method::HEAD => &Method::GET,
+        method => method,
+    };
+    let operation = (method.to_string(), path?.as_str().to_owned());
+    if !unqueried.contains(&operation) {
+        return None;
     }
-    next.run(request).await
+    let (method, path) = operation;
+    let detail = format!("{method} {path} has no query parameter {name:?}");
+    Some(Problem::bad_request(detail).with_field(name))
 }

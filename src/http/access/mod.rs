@@ -12,7 +12,6 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, uri};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 pub(super) use self::caller::{COOKIE, OPEN};
@@ -189,7 +188,11 @@ impl Shower {
 }
 
 /// Accepts or refuses a request.
-pub(super) async fn guard(app: &App, mut request: Request, next: Next) -> Response {
+pub(super) async fn guard<F: Future<Output = Response>>(
+    app: &App,
+    mut request: Request,
+    next: impl FnOnce(Request) -> F,
+) -> Response {
     let from = match app.gatekeeper.admit(&request) {
         Ok(from) => from,
         Err(problem) => return problem.into_response(),
@@ -211,7 +214,7 @@ pub(super) async fn guard(app: &App, mut request: Request, next: Next) -> Respon
             }
             #[cfg(not(feature = "mcp"))]
             let _ = role;
-            next.run(request).await
+            next(request).await
         }
         Err(problem) => problem.into_response(),
     };
