@@ -27,7 +27,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use uuid::Uuid;
@@ -60,7 +60,7 @@ pub(crate) mod check {
     pub(crate) use super::view::sidecar::sealed as sealed_sidecar;
 }
 
-use self::background::{Job, Lane};
+use self::background::Job;
 use self::commit::group_sync::GroupSync;
 use self::commit::head_reader::HeadReader;
 use self::commit::lock::Lock;
@@ -395,6 +395,12 @@ impl Inner {
         &self.policies
     }
 
+    /// A number that changes whenever decklog changes the settings; `None` if it is not known.
+    #[cfg(feature = "http")]
+    pub(crate) fn settings_count(&self) -> Option<u64> {
+        self.head_reader.settings(&*self.storage)
+    }
+
     /// Checks that the handle was not opened read-only.
     ///
     /// # Errors
@@ -430,39 +436,12 @@ impl Inner {
         Ok(())
     }
 
-    /// Has the kept lock released in the background when it is idle. Returns `false` if that is not
-    /// possible. The caller holds the writer.
-    fn start_lock_releaser(&self) -> bool {
-        let next_check = || Instant::now() + LOCK_CHECK_INTERVAL;
-        if self.lock_releaser.get().is_none() {
-            let writer = Arc::clone(&self.writer);
-            let job = Job::new(Lane::Lock, move || {
-                // If another thread has the writer, it is in use.
-                let is_released = writer
-                    .try_lock()
-                    .is_some_and(|mut writer| writer.release_if_idle());
-                (!is_released).then(next_check)
-            });
-            let Ok(job) = job else {
-                return false;
-            };
-            let _ = self.lock_releaser.set(job);
-        }
-        if let Some(job) = self.lock_releaser.get() {
-            job.wake_at(next_check());
-        }
-        true
-    }
-
     /// Whether this handle may save what spares the next one from reading as much. One that only
     /// reads does not create the directory.
     pub(crate) fn may_cache(&self) -> bool {
         !self.is_read_only || self.storage.stat("cache").is_ok()
     }
 }
-
-/// Interval of checks whether a kept lock is idle.
-const LOCK_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Number of attempts to read the state before a thread waits asleep.
 const STATE_SPINS: u32 = 200;

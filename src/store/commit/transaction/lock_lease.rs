@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{MutexGuard, RwLockWriteGuard};
@@ -12,12 +13,15 @@ use super::{Inner, State, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::segment::SegmentName;
 use crate::storage::{FileStat, Storage, full_path, io_error};
+use crate::store::background::{Job, Lane};
 use crate::store::commit::head::{self, Head, Header, SEQ_UNKNOWN};
 use crate::store::view::relocations;
 use crate::store::{process, root_check};
 
 /// Maximum idle time between transactions for which the lock is kept. Taking it costs a tenth.
 const IDLE_MAX: Duration = Duration::from_micros(100);
+/// Interval at which the background checks whether a kept lock is idle.
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 /// Maximum time that the lock is kept while other processes wait for it.
 const LEASE_MAX: Duration = Duration::from_millis(6);
 /// Interval at which a process that keeps the lock checks that others still use the same files.
@@ -329,6 +333,32 @@ impl Writer {
         }
         self.times.is_watched = false;
         self.release_lease();
+        true
+    }
+}
+
+impl Inner {
+    /// Has the kept lock released in the background when it is idle. Returns `false` if that is not
+    /// possible. The caller holds the writer.
+    fn start_lock_releaser(&self) -> bool {
+        let next_check = || Instant::now() + IDLE_CHECK_INTERVAL;
+        if self.lock_releaser.get().is_none() {
+            let writer = Arc::clone(&self.writer);
+            let job = Job::new(Lane::Lock, move || {
+                // If another thread has the writer, it is in use.
+                let is_released = writer
+                    .try_lock()
+                    .is_some_and(|mut writer| writer.release_if_idle());
+                (!is_released).then(next_check)
+            });
+            let Ok(job) = job else {
+                return false;
+            };
+            let _ = self.lock_releaser.set(job);
+        }
+        if let Some(job) = self.lock_releaser.get() {
+            job.wake_at(next_check());
+        }
         true
     }
 }
