@@ -23,7 +23,7 @@ const IDLE_MAX: Duration = Duration::from_micros(100);
 /// Interval at which the background checks whether a kept lock is idle.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 /// Maximum time that the lock is kept while other processes wait for it.
-const LEASE_MAX: Duration = Duration::from_millis(6);
+const LEASE_MAX: Duration = Duration::from_millis(3);
 /// Interval at which a process that keeps the lock checks that others still use the same files.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Time in which a process that just checked ends its transaction.
