@@ -38,14 +38,9 @@ impl Watch {
     /// # Errors
     /// The manifest cannot be read or parsed.
     pub(crate) fn privacy(&self) -> Result<Arc<PrivacySettings>> {
-        let inner = self.store.inner();
-        // A change by decklog is counted in memory that processes share, which spares a stat.
-        let mark = match inner.settings_count() {
-            Some(count) => Mark::Count(count),
-            None => self.settings.mark(inner.storage())?,
-        };
+        let storage = self.store.inner().storage();
         self.settings
-            .get(inner.storage(), mark, || Ok(self.store.settings()?.privacy))
+            .get(storage, || Ok(self.store.settings()?.privacy))
     }
 
     /// Whether the settings last read require a token.
@@ -82,28 +77,19 @@ impl Watch {
 
     fn tokens(&self) -> Result<Arc<AccessFile>> {
         let storage = self.store.inner().storage();
-        let mark = self.tokens.mark(storage)?;
-        self.tokens.get(storage, mark, || AccessFile::read(storage))
+        self.tokens.get(storage, || AccessFile::read(storage))
     }
 }
 
-/// A file that is read again when its mark changed, and at intervals.
+/// A file that is read again when its identity or length changed, and at intervals.
 struct Watched<T> {
     path: &'static str,
     seen: RwLock<Option<Seen<T>>>,
 }
 
-/// By which a change of a file is noticed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mark {
-    /// Its identity and length. `None` if there is no file.
-    Stat(Option<FileStat>),
-    /// The number of its changes.
-    Count(u64),
-}
-
 struct Seen<T> {
-    mark: Mark,
+    /// `None` if there is no file.
+    stat: Option<FileStat>,
     read: Instant,
     /// Kept open, so that no other file gets its identity.
     _file: Option<Arc<dyn StorageFile>>,
@@ -118,31 +104,22 @@ impl<T> Watched<T> {
         }
     }
 
-    fn mark(&self, storage: &dyn Storage) -> Result<Mark> {
-        let stat = if_there(storage.stat(self.path));
-        let stat = stat.map_err(|e| io_error(storage, "look at", self.path, e))?;
-        Ok(Mark::Stat(stat))
-    }
-
-    /// The value that was read last or, if the mark is another one by now, a new one.
-    fn get(
-        &self,
-        storage: &dyn Storage,
-        mark: Mark,
-        read: impl FnOnce() -> Result<T>,
-    ) -> Result<Arc<T>> {
+    fn get(&self, storage: &dyn Storage, read: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        let io = |e| io_error(storage, "look at", self.path, e);
+        let stat = if_there(storage.stat(self.path)).map_err(io)?;
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
-        let is_as_read = |seen: &&Seen<T>| seen.mark == mark && seen.read.elapsed() < READ_INTERVAL;
+        let is_as_read = |seen: &&Seen<T>| seen.stat == stat && seen.read.elapsed() < READ_INTERVAL;
         if let Some(seen) = seen.as_ref().filter(is_as_read) {
             return Ok(Arc::clone(&seen.value));
         }
         drop(seen);
-        // The mark is older than what is read, so that a change during the read causes another one.
-        let io = |e| io_error(storage, "look at", self.path, e);
+        // First, so that a change during the read causes another read.
         let file = if_there(storage.open(self.path, Access::Read)).map_err(io)?;
+        let stat = file.as_ref().map(|file| file.stat()).transpose();
+        let stat = stat.map_err(io)?;
         let value = Arc::new(read()?);
         let seen = Seen {
-            mark,
+            stat,
             read: Instant::now(),
             _file: file,
             value: Arc::clone(&value),

@@ -395,12 +395,6 @@ impl Inner {
         &self.policies
     }
 
-    /// A number that changes whenever decklog changes the settings; `None` if it is not known.
-    #[cfg(feature = "http")]
-    pub(crate) fn settings_count(&self) -> Option<u64> {
-        self.head_reader.settings(&*self.storage)
-    }
-
     /// Checks that the handle was not opened read-only.
     ///
     /// # Errors
