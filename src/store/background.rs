@@ -6,7 +6,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::process::Process;
 
@@ -19,12 +19,36 @@ pub(in crate::store) enum Lane {
     Upkeep,
 }
 
-/// The names of the threads of each lane, and the maximum number of threads that work at once.
-const LANES: [(&str, usize); 3] = [
-    ("decklog-lock", 1),
-    ("decklog-sync", 4),
-    ("decklog-upkeep", 1),
+/// The properties of each lane.
+const LANES: [LaneOptions; 3] = [
+    // Its work never waits.
+    LaneOptions {
+        name: "decklog-lock",
+        busy_max: 1,
+        patience: None,
+    },
+    LaneOptions {
+        name: "decklog-sync",
+        busy_max: 4,
+        patience: Some(Duration::from_millis(100)),
+    },
+    LaneOptions {
+        name: "decklog-upkeep",
+        busy_max: 1,
+        patience: Some(Duration::from_secs(5)),
+    },
 ];
+
+#[derive(Debug, Clone, Copy)]
+struct LaneOptions {
+    /// The name of its threads.
+    name: &'static str,
+    /// Number of threads that work at once, unless all of them take long.
+    busy_max: usize,
+    /// How long a due job waits for them before one more thread may work, so that a disk that hangs
+    /// delays no job for another disk for long.
+    patience: Option<Duration>,
+}
 
 /// What a job does when it is due. Returns when it is due again, if it is.
 type Work = dyn Fn() -> Option<Instant> + Send + Sync;
@@ -46,20 +70,7 @@ impl Job {
         lane: Lane,
         work: impl Fn() -> Option<Instant> + Send + Sync + 'static,
     ) -> io::Result<Job> {
-        let queue = &pool().queues[lane as usize];
-        let mut state = queue.lock();
-        if state.threads == 0 {
-            queue.start_thread(&mut state)?;
-        }
-        let id = state.next_id;
-        state.next_id += 1;
-        let entry = Entry {
-            work: Arc::new(work),
-            due: None,
-            runs_in: None,
-        };
-        state.jobs.insert(id, entry);
-        Ok(Job { queue, id })
+        pool().queues[lane as usize].add(Arc::new(work))
     }
 
     /// Makes the job due at a time, if it is not due earlier.
@@ -77,8 +88,11 @@ impl Drop for Job {
             return;
         }
         let mut state = self.queue.lock();
-        if let Some(due) = state.jobs.get(&self.id).and_then(|entry| entry.due) {
-            state.order.remove(&(due, self.id));
+        if let Some(entry) = state.jobs.get_mut(&self.id) {
+            entry.is_ending = true;
+            if let Some(due) = entry.due.take() {
+                state.order.remove(&(due, self.id));
+            }
         }
         let me = std::thread::current().id();
         let runs_elsewhere = |state: &mut State| {
@@ -88,9 +102,6 @@ impl Drop for Job {
         let waited = self.queue.finished.wait_while(state, runs_elsewhere);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
         let entry = state.jobs.remove(&self.id);
-        if let Some(due) = entry.as_ref().and_then(|entry| entry.due) {
-            state.order.remove(&(due, self.id));
-        }
         if state.jobs.is_empty() {
             self.queue.changed.notify_all();
         }
@@ -114,9 +125,8 @@ impl Pool {
         let process = Process::default();
         Pool {
             process,
-            queues: LANES.map(|(name, threads_max)| Queue {
-                name,
-                threads_max,
+            queues: LANES.map(|options| Queue {
+                options,
                 process,
                 state: Mutex::default(),
                 changed: Condvar::new(),
@@ -137,12 +147,11 @@ fn pool() -> &'static Pool {
     pool
 }
 
-/// The jobs of a lane, and its threads. At most one thread waits for the next job to be due; one
-/// that would be the second ends.
+/// The jobs of a lane, and its threads. At most one thread waits for the next job to be due. One that
+/// would be the second ends.
 #[derive(Debug)]
 struct Queue {
-    name: &'static str,
-    threads_max: usize,
+    options: LaneOptions,
     process: Process,
     state: Mutex<State>,
     /// Signalled when the waiting thread should look again.
@@ -158,6 +167,14 @@ struct State {
     order: BTreeSet<(Instant, u64)>,
     next_id: u64,
     threads: usize,
+    /// Number of threads that do some job's work.
+    busy: usize,
+    /// Number of threads above [`LaneOptions::busy_max`] that may work, since the others take long.
+    more: usize,
+    /// When it was raised.
+    raised: Option<Instant>,
+    /// A thread was started and has not looked for a job yet.
+    is_one_starting: bool,
     has_waiting: bool,
 }
 
@@ -166,6 +183,8 @@ struct Entry {
     due: Option<Instant>,
     /// The thread that does the work at the moment.
     runs_in: Option<ThreadId>,
+    /// The job is being dropped.
+    is_ending: bool,
 }
 
 impl std::fmt::Debug for Entry {
@@ -181,7 +200,7 @@ impl State {
         let Some(entry) = self.jobs.get_mut(&id) else {
             return;
         };
-        if entry.due.is_some_and(|due| due <= at) {
+        if entry.is_ending || entry.due.is_some_and(|due| due <= at) {
             return;
         }
         let later = entry.due.replace(at);
@@ -200,16 +219,34 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn add(&'static self, work: Arc<Work>) -> io::Result<Job> {
+        let mut state = self.lock();
+        if state.threads == 0 {
+            self.start_thread(&mut state)?;
+        }
+        let id = state.next_id;
+        state.next_id += 1;
+        let entry = Entry {
+            work,
+            due: None,
+            runs_in: None,
+            is_ending: false,
+        };
+        state.jobs.insert(id, entry);
+        Ok(Job { queue: self, id })
+    }
+
     fn start_thread(&'static self, state: &mut State) -> io::Result<()> {
         std::thread::Builder::new()
-            .name(self.name.to_owned())
+            .name(self.options.name.to_owned())
             .spawn(|| self.work())?;
         state.threads += 1;
+        state.is_one_starting = true;
         Ok(())
     }
 
-    /// Makes sure that a thread waits for the first job in the order, if there may be one more.
-    /// `changed`: the job whose time changed.
+    /// Makes sure that a thread waits for the first job in the order. `changed`: the job whose time
+    /// changed.
     fn staff(&'static self, state: &mut State, changed: u64) {
         let Some((_, first)) = state.order.first() else {
             return;
@@ -218,7 +255,9 @@ impl Queue {
             if *first == changed {
                 self.changed.notify_one();
             }
-        } else if state.threads < self.threads_max {
+        } else if !state.is_one_starting
+            && (self.has_room(state) || self.options.patience.is_some())
+        {
             // If it cannot be started, one that is at work takes the job later.
             let _ = self.start_thread(state);
         }
@@ -227,26 +266,56 @@ impl Queue {
     /// What each thread does.
     fn work(&'static self) {
         let mut state = self.lock();
-        while !state.jobs.is_empty() && !state.has_waiting {
+        state.is_one_starting = false;
+        while !state.jobs.is_empty() {
+            let first = state.order.first().copied();
+            let start = first.and_then(|(due, id)| Some((self.start_time(&state, due)?, id)));
             let now = Instant::now();
-            let Some(&(due, id)) = state.order.first() else {
-                state.has_waiting = true;
-                let waited = self.changed.wait(state);
-                state = waited.unwrap_or_else(PoisonError::into_inner);
-                state.has_waiting = false;
-                continue;
-            };
-            if due > now {
-                state.has_waiting = true;
-                let waited = self.changed.wait_timeout(state, due - now);
-                state = waited.unwrap_or_else(PoisonError::into_inner).0;
-                state.has_waiting = false;
-                continue;
+            match start {
+                Some((at, id)) if at <= now => {
+                    state.order.pop_first();
+                    if !self.has_room(&state) {
+                        state.more += 1;
+                        state.raised = Some(now);
+                    }
+                    state = self.run(id, state);
+                }
+                _ if state.has_waiting => break,
+                _ => {
+                    state.has_waiting = true;
+                    state = self.wait(state, start.map(|(at, _)| at - now));
+                    state.has_waiting = false;
+                }
             }
-            state.order.pop_first();
-            state = self.run(id, state);
         }
         state.threads -= 1;
+    }
+
+    fn wait<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        left: Option<Duration>,
+    ) -> MutexGuard<'a, State> {
+        let Some(left) = left else {
+            let waited = self.changed.wait(state);
+            return waited.unwrap_or_else(PoisonError::into_inner);
+        };
+        let waited = self.changed.wait_timeout(state, left);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// When a thread that is free may do a job that is due. `None` if it leaves the job to one that
+    /// is at work.
+    fn start_time(&self, state: &State, due: Instant) -> Option<Instant> {
+        if self.has_room(state) {
+            return Some(due);
+        }
+        let since = state.raised.map_or(due, |raised| raised.max(due));
+        self.options.patience.map(|patience| since + patience)
+    }
+
+    fn has_room(&self, state: &State) -> bool {
+        state.busy < self.options.busy_max + state.more
     }
 
     fn run(
@@ -260,6 +329,7 @@ impl Queue {
         entry.due = None;
         entry.runs_in = Some(std::thread::current().id());
         let work = Arc::clone(&entry.work);
+        state.busy += 1;
         // Another thread waits for the other jobs meanwhile.
         self.staff(&mut state, id);
         drop(state);
@@ -268,12 +338,20 @@ impl Queue {
         // What the work owns may take other locks when it is dropped.
         drop(work);
         let mut state = self.lock();
+        state.busy -= 1;
+        if state.busy < self.options.busy_max {
+            state.more = 0;
+        }
         if let Some(entry) = state.jobs.get_mut(&id) {
             entry.runs_in = None;
             let due = [entry.due.take(), again].into_iter().flatten().min();
             if let Some(due) = due {
                 state.schedule(id, due);
             }
+        }
+        if state.has_waiting {
+            // This job may be the next one, and others may be done sooner.
+            self.changed.notify_one();
         }
         self.finished.notify_all();
         state
@@ -285,26 +363,34 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
-    use std::time::Duration;
 
     use super::*;
 
     const LONG: Duration = Duration::from_secs(20);
 
-    fn threads(lane: Lane) -> usize {
-        pool().queues[lane as usize].lock().threads
+    /// A queue of its own, so that the jobs of other tests do not count.
+    fn queue(lane: Lane) -> &'static Queue {
+        let pool: &'static Pool = Box::leak(Box::new(Pool::new()));
+        &pool.queues[lane as usize]
+    }
+
+    fn add(
+        queue: &'static Queue,
+        work: impl Fn() -> Option<Instant> + Send + Sync + 'static,
+    ) -> Job {
+        queue.add(Arc::new(work)).expect("a thread")
     }
 
     #[test]
     fn work_is_done_when_it_is_due_and_again_when_it_says_so() {
+        let queue = queue(Lane::Sync);
         let (done, runs) = mpsc::channel();
         let left = AtomicUsize::new(2);
-        let job = Job::new(Lane::Sync, move || {
+        let job = add(queue, move || {
             done.send(Instant::now()).expect("the test waits");
             let is_last = left.fetch_sub(1, Ordering::Relaxed) == 0;
             (!is_last).then(|| Instant::now() + Duration::from_millis(5))
         });
-        let job = job.expect("a thread");
         let due = Instant::now() + Duration::from_millis(30);
         job.wake_at(due + LONG);
         job.wake_at(due);
@@ -318,67 +404,101 @@ mod tests {
         assert!(more.is_err(), "not after it said that it is done");
     }
 
-    #[test]
-    fn many_jobs_share_few_threads_and_a_slow_one_delays_no_other() {
+    /// Jobs that each wait until the sender is dropped.
+    fn stuck(queue: &'static Queue, count: usize) -> (mpsc::Sender<()>, Vec<Job>) {
         let (release, is_released) = mpsc::channel::<()>();
-        let is_released = Mutex::new(is_released);
-        let slow = Job::new(Lane::Sync, move || {
-            let _ = is_released.lock().expect("unharmed").recv_timeout(LONG);
-            None
-        });
-        let slow = slow.expect("a thread");
-        slow.wake_at(Instant::now());
-        let (done, runs) = mpsc::channel();
-        let jobs: Vec<Job> = (0..50)
-            .map(|i| {
-                let done = done.clone();
+        let is_released = Arc::new(Mutex::new(is_released));
+        let jobs = (0..count)
+            .map(|_| {
+                let is_released = Arc::clone(&is_released);
                 let work = move || {
-                    let _ = done.send(i);
+                    let _ = is_released.lock().expect("unharmed").recv_timeout(LONG);
                     None
                 };
-                Job::new(Lane::Sync, work).expect("a thread")
+                let job = add(queue, work);
+                job.wake_at(Instant::now());
+                job
             })
             .collect();
-        for job in &jobs {
-            job.wake_at(Instant::now());
+        (release, jobs)
+    }
+
+    #[test]
+    fn many_jobs_share_few_threads_and_slow_ones_delay_no_other() {
+        for stuck_jobs in [0, 1, 10] {
+            let queue = queue(Lane::Sync);
+            let (release, stuck) = stuck(queue, stuck_jobs);
+            let (done, runs) = mpsc::channel();
+            let jobs: Vec<Job> = (0..50)
+                .map(|i| {
+                    let done = done.clone();
+                    let work = move || {
+                        let _ = done.send(i);
+                        None
+                    };
+                    add(queue, work)
+                })
+                .collect();
+            for job in &jobs {
+                job.wake_at(Instant::now());
+            }
+            let mut ran: Vec<i32> = (0..50)
+                .map(|_| runs.recv_timeout(LONG / 2).expect("it runs"))
+                .collect();
+            ran.sort_unstable();
+            assert_eq!(ran, (0..50).collect::<Vec<_>>());
+            let threads = queue.lock().threads;
+            assert!(threads <= stuck_jobs + 6, "{stuck_jobs}: {threads}");
+            drop(release);
+            drop((jobs, stuck));
         }
-        let mut ran: Vec<i32> = (0..50)
-            .map(|_| runs.recv_timeout(LONG).expect("it runs"))
-            .collect();
-        ran.sort_unstable();
-        assert_eq!(ran, (0..50).collect::<Vec<_>>());
-        assert!(threads(Lane::Sync) <= LANES[Lane::Sync as usize].1);
-        release.send(()).expect("it waits");
-        drop((jobs, slow));
+    }
+
+    #[test]
+    fn work_that_is_due_again_is_done_although_another_job_is_due_much_later() {
+        let queue = queue(Lane::Sync);
+        let later = add(queue, || None);
+        later.wake_at(Instant::now() + 10 * LONG);
+        let (done, runs) = mpsc::channel();
+        let job = add(queue, move || {
+            // Until another thread waits for the later one.
+            std::thread::sleep(Duration::from_millis(20));
+            let _ = done.send(());
+            Some(Instant::now() + Duration::from_millis(5))
+        });
+        job.wake_at(Instant::now());
+        for _ in 0..3 {
+            runs.recv_timeout(LONG).expect("it runs");
+        }
+        drop((job, later));
     }
 
     #[test]
     fn dropping_a_job_waits_for_its_work_and_a_panic_ends_no_other_job() {
+        let queue = queue(Lane::Sync);
         let ends = Arc::new(AtomicUsize::new(0));
         let begins = Arc::new(Barrier::new(2));
         let slow = {
             let (begins, ends) = (Arc::clone(&begins), Arc::clone(&ends));
-            Job::new(Lane::Sync, move || {
+            add(queue, move || {
                 begins.wait();
                 std::thread::sleep(Duration::from_millis(30));
                 ends.fetch_add(1, Ordering::SeqCst);
                 Some(Instant::now())
             })
         };
-        let slow = slow.expect("a thread");
         slow.wake_at(Instant::now());
         begins.wait();
         drop(slow);
         assert_eq!(ends.load(Ordering::SeqCst), 1);
 
-        let panics = Job::new(Lane::Sync, || panic!("on purpose")).expect("a thread");
+        let panics = add(queue, || panic!("on purpose"));
         panics.wake_at(Instant::now());
         let (done, runs) = mpsc::channel();
-        let next = Job::new(Lane::Sync, move || {
+        let next = add(queue, move || {
             let _ = done.send(());
             None
         });
-        let next = next.expect("a thread");
         next.wake_at(Instant::now());
         runs.recv_timeout(LONG).expect("it runs");
         drop(panics);
@@ -391,14 +511,14 @@ mod tests {
         let (done, runs) = mpsc::channel();
         let job = {
             let own = Arc::clone(&own);
-            Job::new(Lane::Upkeep, move || {
+            add(queue(Lane::Upkeep), move || {
                 drop(own.lock().expect("unharmed").take());
                 let _ = done.send(());
                 None
             })
         };
         let mut place = own.lock().expect("unharmed");
-        place.insert(job.expect("a thread")).wake_at(Instant::now());
+        place.insert(job).wake_at(Instant::now());
         drop(place);
         runs.recv_timeout(LONG).expect("it ends");
     }

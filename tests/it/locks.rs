@@ -60,6 +60,41 @@ fn a_lock_that_is_held_is_given_up_on_in_time() {
     assert_eq!(store.record(taken_back).unwrap().seq, 2);
 }
 
+/// The holder and the process that had waited longest were killed. `HEAD` still names both.
+#[test]
+fn those_that_died_while_they_held_or_wanted_the_lock_delay_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = Store::open(&path).unwrap();
+    store.record(turn(1, "one", DAY_1)).unwrap();
+    drop(store);
+    let word = |nth: usize| nth * 8..nth * 8 + 8;
+    let mut head = std::fs::read(path.join("HEAD")).unwrap();
+    head[word(3)].copy_from_slice(&4242u64.to_le_bytes());
+    head[word(5)].copy_from_slice(&1u64.to_le_bytes());
+    std::fs::write(path.join("HEAD"), head).unwrap();
+
+    let lock = std::fs::File::options()
+        .append(true)
+        .open(path.join("LOCK"))
+        .unwrap();
+    lock.lock().unwrap();
+    let timeout = Duration::from_secs(60);
+    let store = Store::options().lock_timeout(timeout).open(&path).unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| store.record(turn(2, "two", DAY_1)).unwrap());
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!waiting.is_finished());
+        let freed = Instant::now();
+        lock.unlock().unwrap();
+        assert_eq!(waiting.join().unwrap().seq, 2);
+        let took = freed.elapsed();
+        assert!(took < Duration::from_secs(10), "{took:?}");
+    });
+    let head = std::fs::read(path.join("HEAD")).unwrap();
+    assert_eq!(head[word(5)], [0; 8], "nobody waits");
+}
+
 /// Bug: after a process had yielded the lock, it did not clear the waiters' request flag, took it
 /// for a new request, and did not yield: the others waited until their timeout.
 #[test]

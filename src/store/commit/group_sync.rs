@@ -314,9 +314,15 @@ impl GroupSync {
         if state.is_scheduled && !is_crowded {
             return;
         }
-        if let Some(job) = &state.background {
-            let now = Instant::now();
-            job.wake_at(if is_crowded { now } else { now + self.interval });
+        let interval = if is_crowded {
+            Duration::ZERO
+        } else {
+            self.interval
+        };
+        // An interval without end leaves the sync to `close`.
+        let at = Instant::now().checked_add(interval);
+        if let (Some(job), Some(at)) = (&state.background, at) {
+            job.wake_at(at);
             state.is_scheduled = true;
         }
     }

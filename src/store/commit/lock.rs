@@ -13,13 +13,16 @@ const NAME: &str = "LOCK";
 /// Number of attempts without sleep. The lock is usually held for a few microseconds.
 const SPINS: u32 = 20;
 const SLEEP_MIN: Duration = Duration::from_micros(20);
-/// Maximum sleep of the process that has waited longest, and takes the lock next.
+/// Maximum sleep at first of the process that has waited longest, and takes the lock next.
 const SLEEP_FIRST_MAX: Duration = Duration::from_micros(100);
 /// Maximum sleep at first, when other processes are likely to release the lock soon.
 const SLEEP_SHORT_MAX: Duration = Duration::from_micros(600);
 /// After this time, another process is likely to keep the lock for long.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 const SLEEP_MAX: Duration = Duration::from_millis(1);
+/// A process leaves the lock to others for so long at most, and then tries to take it. The one that
+/// has waited longest may have died.
+const LEFT_MAX: Duration = Duration::from_millis(10);
 
 /// The lock of one handle, free or held.
 #[derive(Debug, Default)]
@@ -92,8 +95,10 @@ fn wait_for(
 ) -> Result<()> {
     let (mut tries, mut sleep, mut may_try) = (0u32, SLEEP_MIN, true);
     let started = Instant::now();
+    let mut last_try = started;
     loop {
-        if may_try {
+        if may_try || last_try.elapsed() >= LEFT_MAX {
+            last_try = Instant::now();
             match file.try_lock() {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
@@ -112,8 +117,8 @@ fn wait_for(
         }
         may_try = is_next();
         let longest = match waited {
-            _ if may_try => SLEEP_FIRST_MAX,
-            _ if waited < SHORT_WAIT => SLEEP_SHORT_MAX,
+            _ if may_try && waited < SHORT_WAIT => SLEEP_FIRST_MAX,
+            _ if may_try || waited < SHORT_WAIT => SLEEP_SHORT_MAX,
             _ => SLEEP_MAX,
         };
         // Subtract the time that `is_next` took.

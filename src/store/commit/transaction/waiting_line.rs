@@ -70,10 +70,10 @@ impl<'a> WaitingLine<'a> {
         let Some(mine) = self.since.get() else {
             return;
         };
-        // One that took the lock from another one, which has ended, clears what that one left. If
-        // it has not, it shows itself again.
+        // One that took the lock before another one that has waited longer clears what that one
+        // left, which may have ended. If it has not, it shows itself again.
         let first = head.waiting_since();
-        if first == mine || !is_given_up && first < mine && self.free_since.get().is_some() {
+        if first == mine || !is_given_up && first < mine {
             head.set_waiting_since(0);
         }
     }
