@@ -20,6 +20,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::crash::{Heard, Levels, Tally, Task, Worker, assert_seen, compare, fact};
 use super::support::{DAY_1, Rng, Spy, all_lines, turn};
 
+/// The lock of a store, taken without decklog.
+fn locked(store: &Path) -> std::fs::File {
+    let lock = std::fs::File::options()
+        .append(true)
+        .open(store.join("LOCK"))
+        .unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
 #[test]
 fn a_lock_that_is_held_is_given_up_on_in_time() {
     let dir = tempfile::tempdir().unwrap();
@@ -33,11 +43,7 @@ fn a_lock_that_is_held_is_given_up_on_in_time() {
     head[24..32].copy_from_slice(&4242u64.to_le_bytes());
     std::fs::write(path.join("HEAD"), head).unwrap();
 
-    let lock = std::fs::File::options()
-        .append(true)
-        .open(path.join("LOCK"))
-        .unwrap();
-    lock.lock().unwrap();
+    let lock = locked(&path);
     let timeout = Duration::from_millis(100);
     let store = Store::options().lock_timeout(timeout).open(&path).unwrap();
     let started = Instant::now();
@@ -74,11 +80,7 @@ fn those_that_died_while_they_held_or_wanted_the_lock_delay_no_other() {
     head[word(5)].copy_from_slice(&1u64.to_le_bytes());
     std::fs::write(path.join("HEAD"), head).unwrap();
 
-    let lock = std::fs::File::options()
-        .append(true)
-        .open(path.join("LOCK"))
-        .unwrap();
-    lock.lock().unwrap();
+    let lock = locked(&path);
     let timeout = Duration::from_secs(60);
     let store = Store::options().lock_timeout(timeout).open(&path).unwrap();
     std::thread::scope(|scope| {

@@ -20,8 +20,7 @@ const SLEEP_SHORT_MAX: Duration = Duration::from_micros(600);
 /// After this time, another process is likely to keep the lock for long.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 const SLEEP_MAX: Duration = Duration::from_millis(1);
-/// A process leaves the lock to others for so long at most, and then tries to take it. The one that
-/// has waited longest may have died.
+/// Maximum time that a process leaves the lock to one that has waited longer, which may have died.
 const LEFT_MAX: Duration = Duration::from_millis(10);
 
 /// The lock of one handle, free or held.
