@@ -10,8 +10,8 @@ use crate::storage::{Access, Named, Storage, StorageFile, full_path, io_error};
 use crate::store::health::LockState;
 
 const NAME: &str = "LOCK";
-/// Number of attempts without sleep. The lock is usually held for a few microseconds.
-const SPINS: u32 = 20;
+/// Time for which it is tried without sleep. The lock is usually held for a few microseconds.
+const SPIN_MAX: Duration = Duration::from_micros(20);
 const SLEEP_MIN: Duration = Duration::from_micros(20);
 /// Maximum sleep at first of the process that has waited longest, and takes the lock next.
 const SLEEP_FIRST_MAX: Duration = Duration::from_micros(100);
@@ -92,7 +92,7 @@ fn wait_for(
     timeout: Duration,
     is_next: &dyn Fn() -> bool,
 ) -> Result<()> {
-    let (mut tries, mut sleep, mut may_try) = (0u32, SLEEP_MIN, true);
+    let (mut sleep, mut may_try) = (SLEEP_MIN, true);
     let started = Instant::now();
     let mut last_try = started;
     loop {
@@ -105,12 +105,13 @@ fn wait_for(
                 Err(e) => return Err(io_error(storage, "lock the store", NAME, e)),
             }
         }
-        tries = tries.saturating_add(1);
-        if tries <= SPINS {
+        let waited = started.elapsed();
+        if waited < SPIN_MAX {
+            // Where all processors are busy, this takes as long as others may run, a few
+            // milliseconds.
             std::thread::yield_now();
             continue;
         }
-        let waited = started.elapsed();
         if waited >= timeout {
             return Err(held(storage, timeout));
         }

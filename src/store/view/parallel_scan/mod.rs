@@ -159,9 +159,10 @@ type PartResult = (usize, u64, io::Result<Option<Read>>);
 
 /// Reads the parts of all jobs, in any order. Stops at an error that fails the whole scan.
 fn read_parts(storage: &dyn Storage, hasher: Hasher, jobs: &[ScanJob]) -> Vec<PartResult> {
-    let bytes: u64 = jobs
-        .iter()
-        .map(|job| job.until.saturating_sub(job.from))
+    let sizes = jobs.iter().map(|job| job.until.saturating_sub(job.from));
+    let bytes = sizes.clone().fold(0, u64::saturating_add);
+    let part_count = sizes
+        .map(|size| size.div_ceil(PART_BYTES))
         .fold(0, u64::saturating_add);
     let parts = Parts {
         storage,
@@ -169,10 +170,11 @@ fn read_parts(storage: &dyn Storage, hasher: Hasher, jobs: &[ScanJob]) -> Vec<Pa
         next: 0,
         open: None,
     };
-    let threads = if bytes < PARALLEL_BYTES_MIN {
+    let threads = if bytes < PARALLEL_BYTES_MIN || part_count < 2 {
         1
     } else {
-        std::thread::available_parallelism().map_or(1, usize::from)
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        cores.min(usize::try_from(part_count).unwrap_or(cores))
     };
     let parts = Mutex::new(parts);
     let work = || {
