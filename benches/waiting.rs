@@ -21,7 +21,7 @@ mod work;
 
 use std::io::Write;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use decklog::query::TurnQuery;
@@ -65,8 +65,9 @@ fn begin(role: &str, args: &[&str]) -> Work {
     }
     let store = Store::open(path).expect("a store");
     let reads = role == READ_ALL;
+    let first = if reads { CHILD << 1 } else { CHILD };
     Box::new(move || {
-        paced(rate, seconds() * 2, CHILD, |i| {
+        paced(rate, seconds() * 2, first, |i| {
             if reads {
                 all_turns(&store);
             }
@@ -85,7 +86,7 @@ fn measure(dir: &Path) {
         count("DECKLOG_BENCH_TURNS", tiny::size(300_000, 500)),
     );
     println!(
-        "{:<58} {:>9} {:>9} {:>9}",
+        "{:<62} {:>9} {:>9} {:>9}",
         "µs a call", "median", "p99", "max"
     );
     let file = std::fs::File::create(dir.join("bare")).expect("a file");
@@ -103,12 +104,18 @@ fn measure(dir: &Path) {
             paced(rate, seconds(), 0, |i| insert(&db, i)),
         );
     }
+    let next = AtomicUsize::new(1 << 26);
     let beside = |what: &str, role, path: &Path, rate, of: &dyn Fn(usize)| {
         let path = path.to_str().expect("a path in UTF-8");
         let mut child = Child::start(role, &[path, rate]);
         child.go();
         std::thread::sleep(seconds() / 4);
-        row(what, paced(100, seconds(), 1 << 20, of));
+        let first = next.fetch_add(1 << 20, Ordering::Relaxed);
+        // The first call also reads all that others have written since this process's last one.
+        let began = Instant::now();
+        of(first);
+        row(&format!("{what}: first call"), vec![began.elapsed()]);
+        row(what, paced(100, seconds(), first + 1, of));
         child.figure();
         child.end();
     };
@@ -301,7 +308,7 @@ fn row(what: &str, mut times: Vec<Duration>) {
     let us = |time: Option<&Duration>| time.map_or(0.0, |time| time.as_secs_f64() * 1e6);
     let [median, p99] = [times.len() / 2, times.len() * 99 / 100].map(|place| us(times.get(place)));
     println!(
-        "{what:<58} {median:>9.1} {p99:>9.1} {:>9.1}",
+        "{what:<62} {median:>9.1} {p99:>9.1} {:>9.1}",
         us(times.last())
     );
 }
@@ -310,7 +317,7 @@ fn rate(what: &str, call: impl Fn(usize)) {
     let times = paced(0, seconds(), 0, call);
     let total: Duration = times.iter().sum();
     println!(
-        "{what:<58} {:>9.0}",
+        "{what:<62} {:>9.0}",
         1.0 / (total / u32::try_from(times.len()).expect("few")).as_secs_f64()
     );
 }

@@ -445,3 +445,37 @@ fn a_process_that_the_holder_started_does_not_hold_the_lock() {
     };
     assert!(!files.iter().any(is_ours), "{files:?}");
 }
+
+/// A handle that is far behind reads what others wrote before it takes the lock for good, so that
+/// they do not wait for that.
+#[test]
+fn most_of_a_long_way_is_caught_up_without_the_lock() {
+    const TURNS: u128 = 4_000;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let other = Store::open(&path).unwrap();
+    let spy = Spy::new(Disk::new(&path));
+    let storage = Arc::new(spy.clone());
+    let late = Store::options().storage(storage).open(&path).unwrap();
+    late.record(turn(1, "the first", DAY_1)).unwrap();
+    let text = "written by another ".repeat(100);
+    for id in 2..2 + TURNS {
+        other.record(turn(id, &text, DAY_1)).unwrap();
+    }
+    let seen = spy.events().len();
+    late.record(turn(2 + TURNS, "the last", DAY_1)).unwrap();
+
+    let (mut is_locked, mut reads) = (false, [0, 0]);
+    for event in &spy.events()[seen..] {
+        match event.operation {
+            "try_lock" => is_locked = true,
+            "unlock" => is_locked = false,
+            "read_at" if event.path.ends_with(".jsonl") => reads[usize::from(is_locked)] += 1,
+            _ => {}
+        }
+    }
+    let [free, locked] = reads;
+    assert!(free >= 7, "{free} reads without the lock");
+    assert!(locked <= 2, "{locked} reads under the lock, {free} without");
+    assert_eq!(all_lines(&late), all_lines(&other));
+}

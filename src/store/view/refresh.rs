@@ -1,7 +1,9 @@
 //! Brings a handle's state up to date before each read, and retries a read if files changed.
 
+use std::io;
+
 use crate::error::{ErrorKind, Result};
-use crate::store::commit::head::{self, Head};
+use crate::store::commit::head::{self, Head, Reach};
 use crate::store::commit::reentrancy;
 use crate::store::view::read_ahead::ReadAhead;
 use crate::store::view::state::State;
@@ -10,6 +12,10 @@ use crate::store::{Inner, Snapshot, root_check};
 /// Maximum number of unexpected lines in one call that are read without the lock. Further lines
 /// are read while the state is locked.
 const MISSES_MAX: u32 = 100;
+
+/// Maximum number of bytes appended by other processes that are read under the write lock, while
+/// other writers wait. About a millisecond.
+const APPENDED_MAX: u64 = 1 << 20;
 
 /// Counts the attempts that failed because files differ from the state.
 #[derive(Debug, Default)]
@@ -199,9 +205,36 @@ impl Inner {
         self.rescan()
     }
 
-    /// Whether segments were rewritten that the state does not have yet.
+    /// Whether catching up takes long: segments were rewritten, or other processes appended more
+    /// than [`APPENDED_MAX`] since.
     pub(in crate::store) fn is_behind(&self, head: &Head) -> bool {
-        let known = self.read_state().moved;
-        known.is_some_and(|known| head.moved().is_ok_and(|moved| known != moved))
+        let state = self.read_state();
+        let Some(known) = state.moved else {
+            return false;
+        };
+        let is_behind = || -> io::Result<bool> {
+            if head.moved()? != known {
+                return Ok(true);
+            }
+            if head
+                .commits()?
+                .is_none_or(|commits| commits <= state.commits)
+            {
+                return Ok(false);
+            }
+            let news = head.changes_after(state.commits)?;
+            Ok(news.is_none_or(|news| unread_len(&state, &news.reaches) > APPENDED_MAX))
+        };
+        is_behind().unwrap_or(false)
     }
+}
+
+/// The number of bytes up to these lengths that the state does not have yet.
+fn unread_len(state: &State, reaches: &[Reach]) -> u64 {
+    let unread = |reach: &Reach| {
+        let id = state.by_name.get(&reach.segment);
+        let read = id.map_or(0, |id| state.segments[*id as usize].end);
+        reach.end.saturating_sub(read)
+    };
+    reaches.iter().map(unread).fold(0, u64::saturating_add)
 }

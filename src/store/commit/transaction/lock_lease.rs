@@ -35,6 +35,9 @@ const LOOKED_AT: usize = 8;
 /// Interval at which all that it lists are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Maximum number of times that a process which is far behind releases the lock to catch up first.
+const CATCH_UPS_MAX: u32 = 4;
+
 /// Maximum number of times that the lock is taken again because the lock file was removed.
 const RETRIES_MAX: u32 = 100;
 
@@ -205,7 +208,7 @@ impl Writer {
         }
         let head = RefCell::new(head);
         let line = WaitingLine::new(inner, &head);
-        for is_early in [true, false] {
+        for attempt in 0..=CATCH_UPS_MAX {
             let acquired = self
                 .lock
                 .acquire(storage, inner.lock_timeout, &|| line.is_next());
@@ -219,13 +222,13 @@ impl Writer {
             if !is_current.map_err(head_io)? {
                 break;
             }
-            let is_behind = is_early && inner.is_behind(&locked);
+            let is_behind = attempt < CATCH_UPS_MAX && inner.is_behind(&locked);
             drop(locked);
             if !is_behind {
                 return Ok((head.into_inner(), is_new));
             }
-            // Segments were rewritten. To note where their lines are now can take a while, in which
-            // other processes can write. An error is returned later, under the lock.
+            // Others can write meanwhile, but less each time. An error is returned later, under
+            // the lock.
             self.lock.release();
             drop(inner.snapshot());
         }

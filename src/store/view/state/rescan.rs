@@ -21,7 +21,7 @@ const LOOKS_UNKNOWN_MAX: u32 = 30;
 
 /// In a store with more segments, those that come before are not looked at one by one if the
 /// sidecar covers them, their directories have not changed, and `HEAD` tells what was appended.
-const LOOKED_AT_MAX: usize = 256;
+const LOOKED_AT_MAX: usize = 64;
 
 /// The result of one scan.
 enum Looked {
