@@ -23,6 +23,12 @@ const BYTES_MIN: u64 = 1 << 20;
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 
+/// Maximum number of bytes that are read while the state is locked. They take about 3 ms, since an
+/// index of a sidecar reads a few pieces of it for each line.
+const UNREAD_MAX: u64 = 128 << 10;
+/// Maximum number of times that what was written meanwhile is read.
+const PASSES_MAX: u32 = 4;
+
 impl Inner {
     /// Time between the notice that the sidecar should be renewed and the renewal.
     pub(in crate::store) fn renewal_pause(&self) -> Duration {
@@ -59,8 +65,20 @@ impl Inner {
         let least = self.sidecar_bytes_min;
         sidecar::save(&*self.storage, self.store_id, &other, least);
         drop(other);
-        if let Some(renewed) = self.other_state(true) {
-            self.take_over(renewed);
+        let Some(mut renewed) = self.other_state(true) else {
+            return;
+        };
+        // Each pass reads what was written during the one before. If that does not become less, the
+        // index stays in memory until less is written.
+        for _ in 0..PASSES_MAX {
+            let read = renewed.uncovered;
+            if self.read_into(&mut renewed).is_none() {
+                return;
+            }
+            if renewed.uncovered.saturating_sub(read) <= UNREAD_MAX {
+                self.take_over(renewed);
+                return;
+            }
         }
     }
 
@@ -114,6 +132,9 @@ impl Inner {
         renewed.generation = state.generation + 1;
         renewed.seen_seq = renewed.seen_seq.max(state.seen_seq);
         renewed.uncovered = 0;
-        *state = renewed;
+        let old = std::mem::replace(&mut *state, renewed);
+        drop(state);
+        // A large index is freed while others read and write.
+        drop(old);
     }
 }

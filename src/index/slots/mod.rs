@@ -5,8 +5,11 @@
 //! A table that was saved is used where it lies, block by block, and never changed. What is added
 //! later goes to a table in memory, which is searched first.
 
+mod own;
+
 use std::sync::Arc;
 
+use self::own::{Own, Part};
 use super::blob::{Out, Source};
 use super::bytes::{Codec, In};
 use super::paged::Paged;
@@ -16,10 +19,6 @@ const EMPTY: u64 = u64::MAX;
 
 /// Instead of a value: the tag was removed, though an older table still has it.
 const REMOVED: u32 = u32::MAX - 1;
-
-/// The table grows when this many slots out of [`FULL_OF`] are used.
-const FULL: usize = 13;
-const FULL_OF: usize = 16;
 
 /// Values must be less than `u32::MAX - 1`. A tag may occur several times, unless they are unique.
 #[derive(Debug, Default)]
@@ -35,17 +34,6 @@ pub(super) struct Slots {
 #[derive(Debug)]
 struct Saved {
     array: Paged<u64>,
-    places: usize,
-    len: usize,
-}
-
-/// A table in memory.
-#[derive(Debug, Default)]
-struct Own {
-    /// Tags and values, sorted by tag. Slots that overflow at the end follow after the regular
-    /// places.
-    array: Vec<u64>,
-    /// Number of regular places.
     places: usize,
     len: usize,
 }
@@ -184,9 +172,12 @@ impl Slots {
     pub(super) fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
         let base = self.saved.last().filter(|_| out.is_delta());
         let Some(base) = base else {
-            let merged = (!self.saved.is_empty()).then(|| Own::merged(self.sorted()));
             1u64.encode(root);
-            merged.as_ref().unwrap_or(&self.own).dump(out, root);
+            if self.saved.is_empty() {
+                self.own.dump(out, root);
+            } else {
+                Part::merged(self.sorted()).dump(out, root);
+            }
             return;
         };
         let newer = &self.saved[..self.saved.len() - 1];
@@ -201,7 +192,7 @@ impl Slots {
                 let newer = newer.filter(|(tag, _)| is_newer(*tag));
                 let mut all: Vec<_> = self.own.iter().chain(newer).collect();
                 all.sort_by_key(|(tag, _)| *tag);
-                Own::merged(all).dump(out, root);
+                Part::merged(all).dump(out, root);
             }
         }
         base.dump(out, root);
@@ -248,118 +239,6 @@ impl Saved {
 /// A value that passes, or the note that the tag was removed.
 fn passes_or_removed(passes: &impl Fn(u32) -> bool) -> impl Fn(u32) -> bool {
     move |value| value == REMOVED || passes(value)
-}
-
-impl Own {
-    fn from_sorted(len: usize, sorted: impl Iterator<Item = (u32, u32)>) -> Own {
-        let mut slots = Own::with_room_for(len + len / 16);
-        let mut next = 0;
-        for (tag, value) in sorted {
-            next = slots.lay(next, slot_of(tag, value));
-        }
-        slots
-    }
-
-    fn merged(sorted: Vec<(u32, u32)>) -> Own {
-        Own::from_sorted(sorted.len(), sorted.into_iter())
-    }
-
-    fn with_room_for(len: usize) -> Own {
-        let places = len * FULL_OF / FULL + FULL_OF;
-        let mut array = Vec::with_capacity(places + places / 1024 + FULL_OF);
-        array.resize(places, EMPTY);
-        Own {
-            array,
-            places,
-            len: 0,
-        }
-    }
-
-    /// Appends a slot at `next` or later; returns the index after it.
-    fn lay(&mut self, next: usize, slot: u64) -> usize {
-        let at = place(tag_of(slot), self.places).max(next);
-        match self.array.get_mut(at) {
-            Some(empty) => *empty = slot,
-            None => self.array.push(slot),
-        }
-        self.len += 1;
-        at + 1
-    }
-
-    /// The index of the first slot with this tag that passes, or else where it would be inserted.
-    fn seek(&self, tag: u32, passes: impl Fn(u32) -> bool) -> Result<usize, usize> {
-        let get = |at| self.array.get(at).copied();
-        seek(place(tag, self.places), get, tag, passes)
-    }
-
-    fn find(&self, tag: u32, passes: &impl Fn(u32) -> bool) -> Option<u32> {
-        let at = self.seek(tag, passes_or_removed(passes)).ok()?;
-        self.array.get(at).copied().map(value_of)
-    }
-
-    fn insert(&mut self, tag: u32, value: u32) {
-        if self.len * FULL_OF >= self.places * FULL {
-            self.grow();
-        }
-        let (Ok(at) | Err(at)) = self.seek(tag, |_| false);
-        let gap = self.array.iter().skip(at).position(|slot| *slot == EMPTY);
-        let gap = gap.map_or(self.array.len(), |gap| at + gap);
-        if gap == self.array.len() {
-            self.array.push(EMPTY);
-        }
-        self.array.copy_within(at..gap, at + 1);
-        self.array[at] = slot_of(tag, value);
-        self.len += 1;
-    }
-
-    fn grow(&mut self) {
-        let mut grown = Own::with_room_for(self.len + self.len / 2);
-        let mut next = 0;
-        for slot in self.used() {
-            next = grown.lay(next, slot);
-        }
-        *self = grown;
-    }
-
-    fn used(&self) -> impl Iterator<Item = u64> {
-        self.array.iter().copied().filter(|slot| *slot != EMPTY)
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.used().map(|slot| (tag_of(slot), value_of(slot)))
-    }
-
-    /// Replaces the first value of this tag; `false` if there is none.
-    fn replace(&mut self, tag: u32, value: u32) -> bool {
-        let found = self.seek(tag, |_| true);
-        if let Ok(at) = found {
-            self.array[at] = slot_of(tag, value);
-        }
-        found.is_ok()
-    }
-
-    /// Removes the first value of this tag.
-    fn remove(&mut self, tag: u32) {
-        let Ok(mut at) = self.seek(tag, |_| true) else {
-            return;
-        };
-        // Shift the following slots back by one, up to a slot that is empty or already in its own
-        // place.
-        while let Some(next) = self.array.get(at + 1).copied() {
-            if next == EMPTY || place(tag_of(next), self.places) > at {
-                break;
-            }
-            self.array[at] = next;
-            at += 1;
-        }
-        self.array[at] = EMPTY;
-        self.len -= 1;
-    }
-
-    fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
-        (self.places as u64, self.len as u64).encode(root);
-        Paged::dump_slice(&self.array, out, root);
-    }
 }
 
 #[cfg(test)]
