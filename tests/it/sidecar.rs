@@ -542,13 +542,13 @@ fn what_did_not_change_is_not_looked_at() {
         let days: HashSet<String> = stats.map(|event| event.path).collect();
         (store, days.len())
     };
-    assert_eq!(looked().1, 256);
+    assert_eq!(looked().1, 64);
     // Another handle appends to an old segment, without a new sidecar.
     let other = still().open(&path).unwrap();
     other.record(turn(1_000, "later", DAY_1 + 1)).unwrap();
     drop(other);
     let (store, count) = looked();
-    assert_eq!(count, 257);
+    assert_eq!(count, 65);
     assert!(
         store
             .get_turn(uuid::Uuid::from_u128(1_000))
@@ -564,7 +564,7 @@ fn what_did_not_change_is_not_looked_at() {
     assert_eq!(looked().1, 400);
     overwrite(&path.join("HEAD"), &head);
     // The segment that was appended to changed too recently.
-    assert_eq!(looked().1, 257);
+    assert_eq!(looked().1, 65);
     // Another file takes the name of an old segment, and time passes.
     let old = path.join("2025-12-29/conversation_turns.0001.jsonl");
     let lines = fs::read(&old).unwrap();
@@ -578,7 +578,7 @@ fn what_did_not_change_is_not_looked_at() {
         drop(open());
         std::thread::sleep(Duration::from_millis(2_100));
     }
-    assert_eq!(looked().1, 256);
+    assert_eq!(looked().1, 64);
     // Another program appends to an old segment. A refresh finds it.
     let append = |path: &Path| {
         let mut file = File::options()
