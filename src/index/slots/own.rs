@@ -45,20 +45,22 @@ impl Own {
                 parts: vec![part],
             };
         }
-        let mut sorted = sorted.peekable();
-        let mut slots = Vec::new();
-        let part = |nth| {
-            slots.clear();
-            slots.extend(std::iter::from_fn(|| {
-                sorted.next_if(|(tag, _)| tag >> (u32::BITS - PART_BITS) == nth)
-            }));
-            Part::from_sorted(slots.len(), slots.iter().copied(), PART_BITS)
+        let room = (len + len / 16).div_ceil(1 << PART_BITS);
+        let part = |_| Part::with_room_for(room, PART_BITS);
+        let mut own = Own {
+            parts: (0..1 << PART_BITS).map(part).collect(),
+            len: 0,
         };
-        let parts: Vec<Part> = (0..1 << PART_BITS).map(part).collect();
-        Own {
-            len: parts.iter().map(|part| part.len).sum(),
-            parts,
+        let (mut last, mut next) = (0, 0);
+        for (tag, value) in sorted {
+            let nth = own.nth(tag);
+            if nth != last {
+                (last, next) = (nth, 0);
+            }
+            next = own.parts[nth].lay(next, slot_of(tag, value));
+            own.len += 1;
         }
+        own
     }
 
     /// The index of the part that a tag belongs to.
