@@ -108,6 +108,8 @@ impl Own {
 
     pub(super) fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
         match &self.parts[..] {
+            // Without a slot, a search reads nothing.
+            [] => Part::default().dump(out, root),
             [part] => part.dump(out, root),
             _ => Part::from_sorted(self.len, self.iter(), 0).dump(out, root),
         }
