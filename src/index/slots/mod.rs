@@ -9,7 +9,7 @@ mod own;
 
 use std::sync::Arc;
 
-use self::own::{Own, Part};
+use self::own::Own;
 use super::blob::{Out, Source};
 use super::bytes::{Codec, In};
 use super::paged::Paged;
@@ -176,7 +176,7 @@ impl Slots {
             if self.saved.is_empty() {
                 self.own.dump(out, root);
             } else {
-                Part::merged(self.sorted()).dump(out, root);
+                Own::merged(self.sorted()).dump(out, root);
             }
             return;
         };
@@ -192,7 +192,7 @@ impl Slots {
                 let newer = newer.filter(|(tag, _)| is_newer(*tag));
                 let mut all: Vec<_> = self.own.iter().chain(newer).collect();
                 all.sort_by_key(|(tag, _)| *tag);
-                Part::merged(all).dump(out, root);
+                Own::merged(all).dump(out, root);
             }
         }
         base.dump(out, root);

@@ -25,7 +25,7 @@ pub(super) struct Own {
 
 /// A part of a table in memory.
 #[derive(Debug, Default)]
-pub(super) struct Part {
+struct Part {
     /// Tags and values, sorted by tag. Slots that overflow at the end follow after the regular
     /// places.
     array: Vec<u64>,
@@ -38,17 +38,21 @@ pub(super) struct Part {
 
 impl Own {
     pub(super) fn from_sorted(len: usize, sorted: impl Iterator<Item = (u32, u32)>) -> Own {
-        if len < SPLIT_LEN {
-            let part = Part::from_sorted(len, sorted, 0);
-            return Own {
-                len: part.len,
-                parts: vec![part],
-            };
-        }
-        let room = (len + len / 16).div_ceil(1 << PART_BITS);
-        let part = |_| Part::with_room_for(room, PART_BITS);
+        let bits = if len < SPLIT_LEN { 0 } else { PART_BITS };
+        Own::laid(len, sorted, bits)
+    }
+
+    /// A table in one part, as it is saved.
+    pub(super) fn merged(sorted: Vec<(u32, u32)>) -> Own {
+        Own::laid(sorted.len(), sorted.into_iter(), 0)
+    }
+
+    /// A table with a part for each value of the first `bits` bits.
+    fn laid(len: usize, sorted: impl Iterator<Item = (u32, u32)>, bits: u32) -> Own {
+        let room = (len + len / 16).div_ceil(1 << bits);
+        let part = |_| Part::with_room_for(room, bits);
         let mut own = Own {
-            parts: (0..1 << PART_BITS).map(part).collect(),
+            parts: (0..1 << bits).map(part).collect(),
             len: 0,
         };
         let (mut last, mut next) = (0, 0);
@@ -111,26 +115,12 @@ impl Own {
             // Without a slot, a search reads nothing.
             [] => Part::default().dump(out, root),
             [part] => part.dump(out, root),
-            _ => Part::from_sorted(self.len, self.iter(), 0).dump(out, root),
+            _ => Own::laid(self.len, self.iter(), 0).dump(out, root),
         }
     }
 }
 
 impl Part {
-    /// All slots of a table in one part, as it is saved.
-    pub(super) fn merged(sorted: Vec<(u32, u32)>) -> Part {
-        Part::from_sorted(sorted.len(), sorted.into_iter(), 0)
-    }
-
-    fn from_sorted(len: usize, sorted: impl Iterator<Item = (u32, u32)>, shared_bits: u32) -> Part {
-        let mut slots = Part::with_room_for(len + len / 16, shared_bits);
-        let mut next = 0;
-        for (tag, value) in sorted {
-            next = slots.lay(next, slot_of(tag, value));
-        }
-        slots
-    }
-
     fn with_room_for(len: usize, shared_bits: u32) -> Part {
         let places = len * FULL_OF / FULL + FULL_OF;
         let mut array = Vec::with_capacity(places + places / 1024 + FULL_OF);
@@ -230,7 +220,7 @@ impl Part {
         true
     }
 
-    pub(super) fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
+    fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
         (self.places as u64, self.len as u64).encode(root);
         Paged::dump_slice(&self.array, out, root);
     }
