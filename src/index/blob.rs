@@ -9,6 +9,8 @@ use super::bytes::{Codec, In, fields};
 
 /// Number of bytes of the checksum after each piece.
 const HASH_BYTES: usize = 8;
+/// A piece of at most this many bytes, with its checksum, is read without an allocation.
+const SMALL_BYTES: usize = 1 << 10;
 /// Maximum length of a piece, in bytes.
 const BYTES_MAX: u32 = 1 << 28;
 
@@ -43,6 +45,16 @@ impl Blob {
         offset: u64::MAX,
         len: 0,
     };
+
+    /// The position of a piece of `len` bytes, `nth` places after this one, if this one and those
+    /// between have `each` bytes.
+    pub(super) fn following(self, nth: usize, each: usize, len: usize) -> Blob {
+        let distance = (nth * (each + HASH_BYTES)) as u64;
+        Blob {
+            offset: self.offset.wrapping_add(distance),
+            len: u32::try_from(len).unwrap_or(u32::MAX),
+        }
+    }
 
     fn is_in_delta(self) -> bool {
         self.offset & IN_DELTA != 0
@@ -115,15 +127,11 @@ impl Source {
 
     /// The bytes of a piece. `None`, and the index is broken, if they are not as written.
     pub(crate) fn bytes(&self, blob: Blob) -> Option<Vec<u8>> {
-        let read = self.read(blob);
-        match &read {
-            Some(bytes) => _ = self.loaded.fetch_add(bytes.len(), Ordering::Relaxed),
-            None => self.note_broken(),
-        }
-        read
+        self.load(blob, |from| Some(std::mem::take(&mut from.bytes).to_vec()))
     }
 
-    fn read(&self, blob: Blob) -> Option<Vec<u8>> {
+    /// Calls `take` with the bytes of a piece.
+    fn read<T>(&self, blob: Blob, take: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let file = if blob.is_in_delta() {
             self.delta.as_ref()?
         } else {
@@ -133,29 +141,39 @@ impl Source {
             return None;
         }
         let offset = blob.offset & !IN_DELTA;
-        let mut bytes = vec![0; blob.len as usize + HASH_BYTES];
-        if !file.file.read(&mut bytes, offset) {
+        let len = blob.len as usize + HASH_BYTES;
+        let (mut small, mut large) = ([0; SMALL_BYTES], Vec::new());
+        let buf = if let Some(small) = small.get_mut(..len) {
+            small
+        } else {
+            large.resize(len, 0);
+            &mut large[..]
+        };
+        if !file.file.read(buf, offset) {
             return None;
         }
-        let hash = bytes.split_off(blob.len as usize);
-        let is_right = hash == hash_of(&bytes, file.id, offset);
+        let (bytes, hash) = buf.split_last_chunk()?;
+        let is_right = *hash == hash_of(bytes, file.id, offset);
         // Tests alter pieces as if they had been written so.
         let is_believed = cfg!(any(test, fuzzing)) && file.id == 0;
-        (is_right || is_believed).then_some(bytes)
+        (is_right || is_believed).then(|| take(bytes))
     }
 
-    /// Decodes a piece, all of it.
+    /// Decodes a piece, all of it. `None`, and the index is broken, if it is not as written.
     pub(super) fn load<T>(
         &self,
         blob: Blob,
         decode: impl FnOnce(&mut In<'_>) -> Option<T>,
     ) -> Option<T> {
-        let bytes = self.bytes(blob)?;
-        let mut from = In {
-            bytes: &bytes,
-            segments: self.segments.load(Ordering::Acquire),
-        };
-        let decoded = decode(&mut from).filter(|_| from.bytes.is_empty());
+        let decoded = self.read(blob, |bytes| {
+            self.loaded.fetch_add(bytes.len(), Ordering::Relaxed);
+            let mut from = In {
+                bytes,
+                segments: self.segments.load(Ordering::Acquire),
+            };
+            decode(&mut from).filter(|_| from.bytes.is_empty())
+        });
+        let decoded = decoded.flatten();
         if decoded.is_none() {
             self.note_broken();
         }
@@ -219,11 +237,9 @@ impl<'a> Out<'a> {
 
     /// Writes a piece that was read from the source.
     pub(super) fn copy(&mut self, source: Option<&Source>, blob: Blob) -> Blob {
-        if let Some(bytes) = source.and_then(|source| source.read(blob)) {
-            return self.put(&bytes);
-        }
-        self.is_failed = true;
-        Blob::NONE
+        let copied = source.and_then(|source| source.read(blob, |bytes| self.put(bytes)));
+        self.is_failed |= copied.is_none();
+        copied.unwrap_or(Blob::NONE)
     }
 
     /// Writes items as one piece.

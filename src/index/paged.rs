@@ -25,10 +25,6 @@ impl Item for u32 {
     const PER_BLOCK: usize = per_block(4 << 10);
 }
 
-impl Item for u64 {
-    const PER_BLOCK: usize = per_block(2 << 10);
-}
-
 impl Item for i64 {
     const PER_BLOCK: usize = per_block(2 << 10);
 }
@@ -199,14 +195,6 @@ impl<T: Item> Paged<T> {
         self.dump_with(out, root, |items, out| out.put_items(items), true);
     }
 
-    /// Writes these items as an array.
-    pub(super) fn dump_slice(items: &[T], out: &mut Out<'_>, root: &mut Vec<u8>) {
-        let blobs = items.chunks(T::PER_BLOCK);
-        let blobs: Vec<Blob> = blobs.map(|items| out.put_items(items)).collect();
-        (items.len() as u64).encode(root);
-        blobs.encode(root);
-    }
-
     pub(super) fn read(root: &mut In<'_>, source: &Arc<Source>) -> Option<Paged<T>> {
         let laid = usize::try_from(u64::decode(root)?).ok()?;
         let blobs = Vec::<Blob>::decode(root)?;
@@ -224,7 +212,8 @@ impl<T: Item> Paged<T> {
     }
 }
 
-fn decode_all<T: Codec>(from: &mut In<'_>) -> Option<Box<[T]>> {
+/// All items of a piece.
+pub(super) fn decode_all<T: Codec>(from: &mut In<'_>) -> Option<Box<[T]>> {
     let mut items = Vec::with_capacity(from.bytes.len() / T::BYTES_MIN.max(1));
     while !from.bytes.is_empty() {
         items.push(T::decode(from)?);

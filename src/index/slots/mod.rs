@@ -6,13 +6,14 @@
 //! later goes to a table in memory, which is searched first.
 
 mod own;
+mod saved;
 
 use std::sync::Arc;
 
 use self::own::Own;
+use self::saved::Saved;
 use super::blob::{Out, Source};
 use super::bytes::{Codec, In};
-use super::paged::Paged;
 
 /// An empty slot. No used slot has this value.
 const EMPTY: u64 = u64::MAX;
@@ -28,14 +29,6 @@ pub(super) struct Slots {
     own: Own,
     /// Whether a tag has one value, which a newer table replaces.
     is_unique: bool,
-}
-
-/// A saved table.
-#[derive(Debug)]
-struct Saved {
-    array: Paged<u64>,
-    places: usize,
-    len: usize,
 }
 
 /// The part of a key hash that is used as tag, and the tag of a slot. Keys with the same tag differ
@@ -164,7 +157,7 @@ impl Slots {
 
     pub(super) fn evict(&mut self) {
         for saved in &mut self.saved {
-            saved.array.evict();
+            saved.evict();
         }
     }
 
@@ -206,33 +199,6 @@ impl Slots {
             own: Own::default(),
             is_unique,
         })
-    }
-}
-
-impl Saved {
-    fn find(&self, tag: u32, passes: &impl Fn(u32) -> bool) -> Option<u32> {
-        let get = |at| self.array.get(at).copied();
-        let at = seek(place(tag, self.places), get, tag, passes_or_removed(passes)).ok()?;
-        get(at).map(value_of)
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
-        let used = self.array.iter().filter(|slot| **slot != EMPTY);
-        used.map(|slot| (tag_of(*slot), value_of(*slot)))
-    }
-
-    fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
-        (self.places as u64, self.len as u64).encode(root);
-        self.array.dump(out, root);
-    }
-
-    fn read(root: &mut In<'_>, source: &Arc<Source>) -> Option<Saved> {
-        let (places, len) = <(u64, u64)>::decode(root)?;
-        let array = Paged::read(root, source)?;
-        let places = usize::try_from(places).ok()?;
-        let len = usize::try_from(len).ok()?;
-        let is_right = places <= array.len() && len <= array.len();
-        is_right.then_some(Saved { array, places, len })
     }
 }
 

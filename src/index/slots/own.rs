@@ -1,9 +1,8 @@
 //! The table of slots in memory.
 
+use super::saved::Saved;
 use super::{EMPTY, passes_or_removed, place, seek, slot_of, tag_of, value_of};
 use crate::index::blob::Out;
-use crate::index::bytes::Codec;
-use crate::index::paged::Paged;
 
 /// The table grows when this many slots out of [`FULL_OF`] are used.
 const FULL: usize = 13;
@@ -221,7 +220,6 @@ impl Part {
     }
 
     fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
-        (self.places as u64, self.len as u64).encode(root);
-        Paged::dump_slice(&self.array, out, root);
+        Saved::write(&self.array, (self.places, self.len), out, root);
     }
 }

@@ -32,7 +32,7 @@ const DELTA: &str = "cache/index.delta";
 /// The first bytes of either file: its layout and the version of decklog that wrote it. Another
 /// version's index may have other contents.
 const MAGIC: &[u8] =
-    concat!("decklog index 5, decklog ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
+    concat!("decklog index 6, decklog ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
 /// A file begins with `MAGIC`, the store's id and a random id of the file.
 const HEADER_BYTES: usize = MAGIC.len() + 16 + 8;
 /// It ends with the position of the root, the id of the base (of itself, if it is one), and the
@@ -40,6 +40,8 @@ const HEADER_BYTES: usize = MAGIC.len() + 16 + 8;
 const TRAILER_BYTES: usize = 12 + 8 + 8;
 /// A new base is written once an eighth of the log is not in the base.
 const BASE_PART: u64 = 8;
+/// A delta is written once what is not covered is this part of what is not in the base.
+const DELTA_PART: u64 = 256;
 /// To list a directory takes as long as to compare this many bytes.
 const LISTED_BYTES: u64 = 64 << 10;
 /// Number of bytes that are written at a time.
@@ -224,7 +226,7 @@ pub(in crate::store) fn save(
     let not_in_base = bytes.saturating_sub(state.in_base);
     // Write no sidecar for a damaged store, since damage is found by reading the segments.
     let is_whole = state.is_sound() && state.damage_counts.total() == 0;
-    if !is_whole || uncovered < uncovered_min.max(not_in_base / BASE_PART) {
+    if !is_whole || uncovered < uncovered_min.max(not_in_base / DELTA_PART) {
         return;
     }
     // Another store may have been moved to this path.
