@@ -23,6 +23,8 @@ const KINDS: [Kind; 2] = [Kind::Messages, Kind::Rollups];
 
 /// The approximate length of a message or an event, in bytes.
 const LINE_BYTES: u64 = 256;
+/// The sums are saved after this many times as many bytes as the index.
+const TIMES: u64 = 8;
 
 /// The contents of the file.
 #[derive(Serialize, Deserialize)]
@@ -92,7 +94,8 @@ impl Cache {
     /// Errors are ignored: then it does.
     pub(super) fn save_if_due(&mut self, store: &Store) {
         let read = self.read_count.saturating_add(self.turns.read_count);
-        if read > 0 && read.saturating_mul(LINE_BYTES) >= store.inner().sidecar_bytes_min {
+        let enough = store.inner().sidecar_bytes_min.saturating_mul(TIMES);
+        if read > 0 && read.saturating_mul(LINE_BYTES) >= enough {
             (self.read_count, self.turns.read_count) = (0, 0);
             let _ = self.save(store);
         }

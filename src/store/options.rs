@@ -9,6 +9,9 @@ use crate::line::LINE_BYTES_MAX;
 use crate::storage::{Disk, Storage};
 use crate::store::{Settings, Store, UpkeepTask};
 
+/// Default of [`Options::sidecar_bytes_min`]. To read this much takes about 1 ms.
+pub(super) const SIDECAR_BYTES_MIN: u64 = 128 << 10;
+
 /// When a record is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
@@ -70,7 +73,7 @@ impl Options {
             flush_interval: Duration::from_secs(1),
             segment_bytes_max: 64 << 20,
             line_bytes_max: LINE_BYTES_MAX,
-            sidecar_bytes_min: 1 << 20,
+            sidecar_bytes_min: SIDECAR_BYTES_MIN,
             allow_network_fs: false,
             upkeep: true,
             upkeep_task,
@@ -137,8 +140,8 @@ impl Options {
 
     /// Minimum bytes of lines not covered by the index sidecar for a closing handle to save them,
     /// which spares the next open from reading them. A handle that writes and runs the upkeep also
-    /// does so each time it has written 32 times as many. The sums of reports are saved for about
-    /// as many bytes of messages. `u64::MAX` writes neither. Default: 1 MiB.
+    /// does so each time it has written 256 times as many. The sums of reports are saved for about
+    /// eight times as many bytes of messages. `u64::MAX` writes neither. Default: 128 KiB.
     #[must_use]
     pub fn sidecar_bytes_min(mut self, bytes: u64) -> Options {
         self.sidecar_bytes_min = bytes;

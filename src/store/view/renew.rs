@@ -8,11 +8,12 @@ use super::state::State;
 use crate::segment::SegmentName;
 use crate::store::Inner;
 use crate::store::commit::head::Head;
+use crate::store::options::SIDECAR_BYTES_MIN;
 
 /// The sidecar is renewed after this many times [`Options::sidecar_bytes_min`] bytes.
 ///
 /// [`Options::sidecar_bytes_min`]: crate::Options::sidecar_bytes_min
-const TIMES: u64 = 32;
+const TIMES: u64 = 256;
 /// But not after fewer bytes than these.
 const BYTES_MIN: u64 = 1 << 20;
 
@@ -32,8 +33,8 @@ const PASSES_MAX: u32 = 4;
 impl Inner {
     /// Time between the notice that the sidecar should be renewed and the renewal.
     pub(in crate::store) fn renewal_pause(&self) -> Duration {
-        let part = u32::try_from(self.sidecar_bytes_min.min(BYTES_MIN) >> 10).unwrap_or(0);
-        (PAUSE_MAX / 1024 * part).max(PAUSE_MIN)
+        let parts = self.sidecar_bytes_min.min(SIDECAR_BYTES_MIN) * 1024 / SIDECAR_BYTES_MIN;
+        (PAUSE_MAX / 1024 * u32::try_from(parts).unwrap_or(0)).max(PAUSE_MIN)
     }
 
     /// Whether so much was read or written since the last sidecar that it should be renewed. Is

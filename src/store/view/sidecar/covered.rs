@@ -93,12 +93,13 @@ pub(super) fn cover(storage: &dyn Storage, state: &State, segment: &Segment) -> 
     // enough: it may have been set back.
     let is_as_read = times
         .is_some_and(|times| segment.read_times == Some(times) && times.are_settled(state.read_ns));
-    // A segment that was not looked at since the last sidecar.
-    let is_as_covered = segment.covered.as_ref().is_some_and(|covered| {
-        let now = times.map(|times| (stat.len, times));
-        covered.untouched.is_some() && covered.untouched == now
+    // A segment that did not change since the last sidecar.
+    let now = times.map(|times| (stat.len, times));
+    let as_covered = segment.covered.as_ref().filter(|covered| {
+        let is_same = covered.identity == stat.identity;
+        is_same && covered.untouched.is_some() && covered.untouched == now
     });
-    let is_as_read = (is_as_read || is_as_covered) && segment.verified == segment.end;
+    let is_as_read = (is_as_read || as_covered.is_some()) && segment.verified == segment.end;
     if !is_as_read && !is_intact(storage, segment) {
         return None;
     }
@@ -108,7 +109,11 @@ pub(super) fn cover(storage: &dyn Storage, state: &State, segment: &Segment) -> 
     let SegmentName { day, kind, .. } = segment.name;
     let active = state.active(day, kind);
     let may_grow = active.is_some_and(|place| state.segments[place as usize].name == segment.name);
-    let hash = if untouched.is_none() || may_grow && age_ns < GROWING_NS {
+    let known_hash = as_covered.filter(|covered| covered.end == segment.end);
+    let known_hash = known_hash.and_then(|covered| covered.hash);
+    let hash = if known_hash.is_some() {
+        known_hash
+    } else if untouched.is_none() || may_grow && age_ns < GROWING_NS {
         let file = storage.open(&path, Access::Read).ok()?;
         Some(hash_of(&*file, segment.end)?)
     } else {

@@ -44,8 +44,10 @@ pub(in crate::store) struct Segment {
     /// The offset up to which its lines were checked when they were read, by this handle or by the
     /// writer of the sidecar.
     pub verified: u64,
-    /// What the sidecar says of the file, until that is compared with the file.
+    /// What the sidecar says of the file.
     pub covered: Option<Covered>,
+    /// Whether that was compared with the file.
+    pub is_compared: bool,
     /// Number of bytes that had to be compared, and would not if the sidecar were saved again.
     pub compared: u64,
     /// The last bytes of the line before `end`, if known.
@@ -66,6 +68,7 @@ impl Segment {
             read_times: None,
             verified: 0,
             covered: None,
+            is_compared: false,
             compared: 0,
             last: None,
             is_sealed: false,
@@ -303,7 +306,7 @@ impl State {
         for Reach { segment: name, end } in reaches.iter().copied() {
             let segment = self.place(name);
             // From now on, it is known as any other segment of an open handle.
-            self.segments[segment as usize].covered = None;
+            self.segments[segment as usize].is_compared = true;
             let known = &self.segments[segment as usize];
             // Another program truncated the segment, or rewrote it in place.
             if known.end > end || !is_as_read(storage, known).unwrap_or(false) {

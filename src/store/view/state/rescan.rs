@@ -303,7 +303,9 @@ impl State {
         };
         // Bytes after the last line are read.
         let is_whole = |covered: &Covered| covered.has_only_lines();
-        let is_covered = self.segments[place].covered.as_ref().is_some_and(is_whole)
+        let segment = &self.segments[place];
+        let is_covered = !segment.is_compared
+            && segment.covered.as_ref().is_some_and(is_whole)
             && self.covered_days.contains_key(&name.day)
             && !look.appended_to.contains(&name);
         if is_covered && let Some(present) = look.present.get_mut(place) {
@@ -322,7 +324,11 @@ impl State {
     ) -> Result<bool> {
         let (storage, path) = (look.files.storage, name.path());
         let place = self.by_name.get(&name).map(|place| *place as usize);
-        let covered = place.and_then(|place| self.segments[place].covered.take());
+        let covered = place.and_then(|place| {
+            let segment = &mut self.segments[place];
+            let is_compared = std::mem::replace(&mut segment.is_compared, true);
+            segment.covered.filter(|_| !is_compared)
+        });
         let found = if covered.is_some() {
             storage.stat_and_times(&path)
         } else {
