@@ -142,6 +142,29 @@ impl Corpus {
         (request_id, call_id, turn_id(call / STEP_CALLS))
     }
 
+    /// Records calls that are not in the saved index yet.
+    pub fn record_unsaved(&self, calls: usize) {
+        let options = Store::options().sidecar_bytes_min(u64::MAX).upkeep(false);
+        let store = options.open(self.log()).expect("a store");
+        let now = Timestamp::now().at();
+        let first = usize::try_from(now).expect("after 1970");
+        let records = (first..first + calls).map(|nth| {
+            let (mut request, _) = call_under(nth, key(nth + (1 << 44)).0);
+            request.started_at = Validity::at(now);
+            Record::from(request)
+        });
+        let records: Vec<Record> = records.collect();
+        for ack in store.record_batch(records).expect("a batch") {
+            ack.expect("taken");
+        }
+    }
+
+    /// Saves the index of all of the log.
+    pub fn save_index(&self) {
+        let options = Store::options().sidecar_bytes_min(0).upkeep(false);
+        drop(options.open(self.log()).expect("a store"));
+    }
+
     fn fill(&self) {
         let settings = Settings {
             retention: RetentionSettings::forever(),

@@ -9,6 +9,7 @@ use crate::process::{self, Run, figure, shares_mb};
 use crate::table::{Row, Table, median};
 
 const GET: &str = "get a call";
+const GET_UNSAVED: &str = "get a call, 100 unsaved";
 const GET_RSS: &str = "get a call, max RSS";
 const RECORD: &str = "record an event";
 const TAIL: &str = "tail, 5 lines";
@@ -25,6 +26,8 @@ const SEARCH_LIBRARY: &str = "search a rare text, library";
 
 const LIMIT: &str = "limit";
 const HOLDERS: usize = 20;
+/// Number of calls after those that the saved index has.
+const UNSAVED: usize = 100;
 
 /// Something that is measured: its milliseconds.
 type Measure<'a> = Box<dyn Fn() -> f64 + 'a>;
@@ -118,7 +121,7 @@ pub fn run(corpus: &Corpus, rounds: usize, table: &mut Table) {
     let request = request.to_string();
     let key = [path(&log), &request, &call];
     let rows = [
-        get_row(corpus),
+        get_row(corpus, GET, Some(2.0)),
         record_row(corpus),
         tail_row(corpus),
         calls_row(corpus, &call, turn),
@@ -141,8 +144,12 @@ pub fn run(corpus: &Corpus, rounds: usize, table: &mut Table) {
                 figure(process::SEARCH, &[path(&log), RARE])
             }),
         ),
+        get_row(corpus, GET_UNSAVED, None),
     ];
     for row in rows {
+        if row.name == GET_UNSAVED && table.wants(&[GET_UNSAVED]) {
+            corpus.record_unsaved(UNSAVED);
+        }
         row.measure(rounds, table);
         if row.name == GET {
             get_memory(corpus, table);
@@ -150,6 +157,8 @@ pub fn run(corpus: &Corpus, rounds: usize, table: &mut Table) {
             memory_of_holders(&key, table);
         }
     }
+    // The next run finds all of the log in the saved index.
+    corpus.save_index();
 }
 
 fn path(path: &Path) -> &str {
@@ -166,12 +175,12 @@ fn get_run(corpus: &Corpus) -> Run {
     Run::decklog(&corpus.log(), ["get", "calls", &request, &call, "--json"]).expect(&call)
 }
 
-fn get_row<'a>(corpus: &Corpus) -> Timed<'a> {
+fn get_row<'a>(corpus: &Corpus, name: &'static str, target: Option<f64>) -> Timed<'a> {
     let (request, call, _) = corpus.call(1_000);
     let request = blob(request);
     let sql = format!("select * from tool_calls where request_id={request} and call_id='{call}'");
     let peer = Run::sqlite(&corpus.database(), &sql).expect(&call);
-    Timed::of(GET, get_run(corpus)).beside("sqlite3", Some(2.0), peer)
+    Timed::of(name, get_run(corpus)).beside("sqlite3", target, peer)
 }
 
 fn get_memory(corpus: &Corpus, table: &mut Table) {
