@@ -129,7 +129,8 @@ pub(crate) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
         }
         Err(e) => return Err(io(e)),
     };
-    let mut text = vec![0; BYTES_MAX];
+    let len = file.stat().map_err(io)?.len.min(BYTES_MAX as u64);
+    let mut text = vec![0; len as usize];
     let len = read_full(&*file, &mut text, 0).map_err(io)?;
     text.truncate(len);
 
