@@ -254,7 +254,7 @@ const SEGMENTS: u32 = 2;
 
 /// A file in memory.
 #[derive(Clone, Default)]
-struct File(Vec<u8>);
+pub(super) struct File(Vec<u8>);
 
 impl BlobFile for File {
     fn read(&self, buf: &mut [u8], offset: u64) -> bool {

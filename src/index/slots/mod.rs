@@ -210,8 +210,30 @@ fn passes_or_removed(passes: &impl Fn(u32) -> bool) -> impl Fn(u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::blob::SavedFile;
+    use crate::index::tests::File;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+
+    /// A table of greatest tags ends with used slots. Its blocks are full at some lengths.
+    #[test]
+    fn a_search_ends_at_the_end_of_a_saved_table() {
+        for len in 0..200u32 {
+            let tags = (0..len).map(|n| u32::MAX - len + n);
+            let table = Slots::from_sorted(len as usize, tags.zip(0..));
+            let (mut file, mut root) = (File::default(), Vec::new());
+            table.dump(&mut Out::new(&mut file, 1, 0, false), &mut root);
+            let file = Box::new(file);
+            let source = Source::new(SavedFile { file, id: 1 }, None);
+            let (bytes, segments) = (&root[..], 0);
+            let saved = Slots::read(&mut In { bytes, segments }, &source, false).unwrap();
+            assert_eq!(saved.find(u32::MAX, |_| true), None, "{len}");
+            let last = len.checked_sub(1);
+            assert_eq!(saved.find(u32::MAX - 1, |_| true), last, "{len}");
+            assert_eq!(saved.sorted(), table.sorted(), "{len}");
+            assert!(!source.is_broken(), "{len}");
+        }
+    }
 
     /// Many colliding tags, some of them at either end of the range.
     fn tag() -> impl Strategy<Value = u32> {

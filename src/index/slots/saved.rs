@@ -46,6 +46,10 @@ impl Saved {
     }
 
     fn get(&self, at: usize) -> Option<u64> {
+        // After the last slot there is no block, which does not mean that the index is broken.
+        if at >= self.slots {
+            return None;
+        }
         self.block(at / PER_BLOCK)?.get(at % PER_BLOCK).copied()
     }
 
