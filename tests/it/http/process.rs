@@ -1,9 +1,10 @@
 //! `decklog serve` as a separate process.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use super::client::Client;
@@ -13,7 +14,9 @@ pub struct Process {
     pub kid: Kid,
     pub addr: SocketAddr,
     /// Standard error since the server started to listen.
-    said: JoinHandle<String>,
+    said: Arc<Mutex<String>>,
+    /// Ends when standard error does.
+    listens: JoinHandle<()>,
 }
 
 impl Process {
@@ -41,21 +44,35 @@ impl Process {
             .stderr(Stdio::piped());
         more(&mut command);
         let mut kid = Kid(command.spawn().unwrap());
-        let mut said = BufReader::new(kid.0.stderr.take().unwrap());
+        let mut stderr = BufReader::new(kid.0.stderr.take().unwrap());
         let mut line = String::new();
         while !line.contains("serving at http") {
             line.clear();
-            assert_ne!(said.read_line(&mut line).unwrap(), 0, "it does not serve");
+            assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "it does not serve");
         }
         let (_, addr) = line.trim().split_once("://").unwrap();
         let addr = addr.parse().unwrap();
         // So that the server never blocks on its standard error.
-        let said = std::thread::spawn(move || {
-            let mut text = Vec::new();
-            let _ = said.read_to_end(&mut text);
-            String::from_utf8_lossy(&text).into_owned()
+        let said = Arc::new(Mutex::new(String::new()));
+        let heard = Arc::clone(&said);
+        let listens = std::thread::spawn(move || {
+            let mut line = Vec::new();
+            while stderr.read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
+                *heard.lock().unwrap() += &String::from_utf8_lossy(&line);
+                line.clear();
+            }
         });
-        Process { kid, addr, said }
+        Process {
+            kid,
+            addr,
+            said,
+            listens,
+        }
+    }
+
+    /// Its standard error since it started to listen.
+    pub fn said(&self) -> String {
+        self.said.lock().unwrap().clone()
     }
 
     pub fn client(&self) -> Client {
@@ -73,6 +90,7 @@ impl Process {
         self.kid.signal("TERM");
         let status = self.kid.0.wait().unwrap();
         assert!(status.success(), "{status}");
-        self.said.join().unwrap()
+        self.listens.join().unwrap();
+        std::mem::take(&mut *self.said.lock().unwrap())
     }
 }
