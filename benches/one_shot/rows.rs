@@ -154,7 +154,7 @@ pub fn run(corpus: &Corpus, rounds: usize, table: &mut Table) {
         if row.name == GET {
             get_memory(corpus, table);
         } else if row.name == OPEN {
-            memory_of_holders(&key, table);
+            memory_of_holders(corpus, &key, table);
         }
     }
     // The next run finds all of the log in the saved index.
@@ -209,10 +209,12 @@ fn memory_row(
     });
 }
 
-fn memory_of_holders(key: &[&str], table: &mut Table) {
+fn memory_of_holders(corpus: &Corpus, key: &[&str], table: &mut Table) {
     if !table.wants(&[HOLD]) {
         return;
     }
+    // Other rows recorded events.
+    corpus.save_index();
     match (shares_mb(HOLDERS, key), shares_mb(1, key)) {
         (Some(all), Some(one)) => memory_row(HOLD, all, ("one process", one, 2.0), table),
         _ => table.note("this system does not tell the shares of memory of processes"),

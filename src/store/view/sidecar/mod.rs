@@ -74,6 +74,7 @@ pub(in crate::store) fn load(storage: &dyn Storage, store_id: Uuid, state: &mut 
     };
     let covered = sidecar.covered;
     let mut grown = Vec::with_capacity(covered.len());
+    state.segments.reserve_exact(covered.len());
     for segment in &covered {
         let place = state.place(segment.name);
         grown.push((segment.last_seq, place));
