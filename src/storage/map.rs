@@ -1,5 +1,5 @@
-//! Maps the words of a file as memory that processes share. One of two modules with unsafe code;
-//! the other returns memory to the system.
+//! Maps the words of a file as memory that processes share. One of three modules with unsafe code;
+//! the others return memory to the system, and use vector instructions.
 
 #![allow(unsafe_code)]
 

@@ -1,5 +1,6 @@
 //! Full-text search over the log, latest records first.
 
+mod blocks;
 mod cursor;
 mod needle;
 mod raw;

@@ -15,11 +15,10 @@ use std::ops::Range;
 
 use regex::bytes::{Regex, RegexBuilder};
 
+use super::blocks;
 use super::needle::COMPILED_BYTES_MAX;
 use crate::store::Sought;
 
-/// Number of positions that are compared at once.
-const BLOCK: usize = 64;
 /// Length of `\u0000`.
 const ESCAPE_LEN: usize = 6;
 /// The bytes that most lines have, the most frequent first. Lower-case stands for both cases. Hex
@@ -47,17 +46,17 @@ struct Anchor {
 
 /// A byte, without the bits in which its cases differ.
 #[derive(Debug, Clone, Copy)]
-struct Masked {
+pub(super) struct Masked {
     mask: u8,
     value: u8,
 }
 
 /// The start of a `\u` escape.
-const BACKSLASH: Masked = Masked {
+pub(super) const BACKSLASH: Masked = Masked {
     mask: 0,
     value: b'\\',
 };
-const LETTER_U: Masked = Masked {
+pub(super) const LETTER_U: Masked = Masked {
     mask: 0,
     value: b'u',
 };
@@ -198,31 +197,10 @@ impl Anchor {
     }
 
     /// The first position from `from` on where the anchor or a `\u` may be. Compares the three
-    /// rarest bytes alone. The loop over a block has no branches, so that the compiler vectorizes it.
+    /// rarest bytes alone.
     fn candidate(&self, lines: &[u8], from: usize) -> Option<usize> {
-        let [last, one, other] = self.rarest;
         let wanted = self.rarest.map(|place| self.bytes[place]);
-        // As many bytes from each of the compared positions on.
-        let len = lines.len().saturating_sub(from + last.max(1));
-        let blocks = |distance: usize| {
-            let bytes = lines.get(from + distance..).unwrap_or_default();
-            bytes[..len.min(bytes.len())].as_chunks::<BLOCK>().0
-        };
-        let anchors = blocks(last).iter().zip(blocks(one)).zip(blocks(other));
-        let escapes = blocks(0).iter().zip(blocks(1));
-        let mut at = from;
-        for (((a, b), c), (first, second)) in anchors.zip(escapes) {
-            let mut any = 0;
-            for i in 0..BLOCK {
-                let is_anchor = wanted[0].is(a[i]) & wanted[1].is(b[i]) & wanted[2].is(c[i]);
-                let is_escape = BACKSLASH.is(first[i]) & LETTER_U.is(second[i]);
-                any |= u8::from(is_anchor) | u8::from(is_escape);
-            }
-            if any != 0 {
-                break;
-            }
-            at += BLOCK;
-        }
+        let at = from + blocks::skip(&lines[from..], self.rarest, wanted);
         let is = |at: usize, wanted: Masked| lines.get(at).is_some_and(|byte| wanted.is(*byte));
         (at..lines.len()).find(|at| {
             let mut places = self.rarest.iter().zip(wanted);
@@ -234,7 +212,7 @@ impl Anchor {
 
 impl Masked {
     /// The bytes of a character in a JSON string.
-    fn all_of(letter: char) -> Vec<Masked> {
+    pub(super) fn all_of(letter: char) -> Vec<Masked> {
         let json = json_of(letter);
         // The letters in an escape have one case, other than hex digits.
         let (exact, rest): (Range<usize>, Range<usize>) = match json.len() {
@@ -258,7 +236,7 @@ impl Masked {
 
     #[inline(always)]
     #[allow(clippy::inline_always)] // In the loop over a block.
-    fn is(self, byte: u8) -> bool {
+    pub(super) fn is(self, byte: u8) -> bool {
         (byte | self.mask) == self.value
     }
 
