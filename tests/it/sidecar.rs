@@ -89,18 +89,17 @@ fn answers(store: &Store) -> String {
     )
 }
 
+fn reader(memory: &Memory) -> Store {
+    let options = Store::options().read_only(true);
+    options.storage(Arc::new(memory.clone())).open("").unwrap()
+}
+
 /// The answers of a handle that reads everything.
 fn read_anew(memory: &Memory) -> String {
     let sidecar = memory.bytes(SIDECAR).unwrap();
     memory.remove_file(SIDECAR).unwrap();
     // Its delta is of no use without it.
-    let storage = Arc::new(memory.clone());
-    let reader = Store::options()
-        .read_only(true)
-        .storage(storage)
-        .open("")
-        .unwrap();
-    let found = answers(&reader);
+    let found = answers(&reader(memory));
     memory.put_bytes(SIDECAR, sidecar);
     found
 }
@@ -222,9 +221,7 @@ fn assert_not_believed(
     let unlike = [Vec::new(), vec![0; 100], [good, b"x"].concat()];
     for bytes in wrong.into_iter().chain(unlike).chain(cuts).chain(flips) {
         memory.put_bytes(path, bytes);
-        let storage = Arc::new(memory.clone());
-        let options = Store::options().read_only(true).storage(storage);
-        assert_eq!(answers(&options.open("").unwrap()), expected);
+        assert_eq!(answers(&reader(memory)), expected);
     }
 }
 

@@ -64,11 +64,10 @@ mod tests {
             filler in prop::sample::select(b"abAB\\u".to_vec()),
             mut lines in prop::collection::vec(prop::sample::select(b"abAB\\u".to_vec()), 0..30),
             len in 0..400usize,
-            distances in prop::array::uniform3(0..9usize),
+            mut distances in prop::array::uniform3(0..9usize),
             bytes in prop::array::uniform3(prop::sample::select(vec!['a', 'b', 'u'])),
         ) {
             lines.splice(0..0, std::iter::repeat_n(filler, len));
-            let mut distances = distances;
             distances.sort_unstable_by(|one, other| other.cmp(one));
             let wanted = bytes.map(|letter| Masked::all_of(letter)[0]);
             let is_at = |at: usize, byte: Masked| lines.get(at).is_some_and(|found| byte.is(*found));

@@ -46,10 +46,6 @@ impl Saved {
     }
 
     fn get(&self, at: usize) -> Option<u64> {
-        // After the last slot there is no block, which does not mean that the index is broken.
-        if at >= self.slots {
-            return None;
-        }
         self.block(at / PER_BLOCK)?.get(at % PER_BLOCK).copied()
     }
 
@@ -68,13 +64,16 @@ impl Saved {
         self.slots.div_ceil(PER_BLOCK)
     }
 
-    /// The slots of a block. None if it cannot be read: the index is broken then.
+    /// The slots of a block. None if there is no such block. Empty if it cannot be read: the index
+    /// is broken then.
     fn block(&self, nth: usize) -> Option<&[u64]> {
-        let group = || empty(self.blocks().div_ceil(GROUP_BLOCKS));
+        let blocks = self.blocks();
+        let group = || empty(blocks.div_ceil(GROUP_BLOCKS));
         let group = self.groups.get_or_init(group).get(nth / GROUP_BLOCKS)?;
+        let at = nth % GROUP_BLOCKS;
         let block = group
-            .get_or_init(|| empty(GROUP_BLOCKS))
-            .get(nth % GROUP_BLOCKS)?;
+            .get_or_init(|| empty(GROUP_BLOCKS.min(blocks - (nth - at))))
+            .get(at)?;
         let block = block.get_or_init(|| {
             let block = self.source.load(self.blob(nth), decode_all);
             block.unwrap_or_default()
