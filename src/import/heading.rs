@@ -3,10 +3,9 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::collections::in_one_line;
 use crate::record::Conversation;
 
-/// Maximum number of characters of a title.
-const TITLE_CHARS_MAX: usize = 100;
 /// Maximum number of remembered titles that the import gave to a conversation.
 const TOLD_MAX: usize = 64;
 
@@ -45,48 +44,11 @@ impl Heading {
     pub(super) fn titled(of: Of, origin: Origin, text: &str) -> Option<Heading> {
         Some(Heading {
             of,
-            title: Some((origin, title(text)?)),
+            title: Some((origin, in_one_line(text)?)),
             parent: None,
             call: None,
         })
     }
-}
-
-/// The text on one line, cut to the maximum length of a title; `None` if it is empty.
-pub(super) fn title(text: &str) -> Option<String> {
-    let mut title = String::new();
-    let mut chars = 0;
-    for word in text.split_whitespace() {
-        if !title.is_empty() {
-            title.push(' ');
-            chars += 1;
-        }
-        for c in word.chars() {
-            if chars == TITLE_CHARS_MAX {
-                title.push('…');
-                return Some(title);
-            }
-            title.push(c);
-            chars += 1;
-        }
-    }
-    (!title.is_empty()).then_some(title)
-}
-
-/// The title of a conversation with this first prompt; `None` for text that the client sends in the
-/// user's role, such as instructions, the environment or the output of commands.
-pub(super) fn of_prompt(prompt: &str) -> Option<String> {
-    const CLIENTS: [&str; 4] = [
-        "<",
-        "# AGENTS.md instructions",
-        "[Request interrupted",
-        "Caveat: ",
-    ];
-    let prompt = prompt.trim_start();
-    if CLIENTS.iter().any(|start| prompt.starts_with(start)) {
-        return None;
-    }
-    title(prompt)
 }
 
 /// The collected data about a conversation.

@@ -1,6 +1,9 @@
 //! Conversations: an upsert by id. The totals of their messages are kept in the index.
 
 mod list;
+mod title;
+
+pub(crate) use title::{in_one_line, of_prompt};
 
 use std::collections::HashMap;
 

@@ -16,7 +16,8 @@ use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::shape::{Account, Line, Meta, Task};
-use crate::import::heading::{Heading, Of, Origin, title};
+use crate::collections::in_one_line;
+use crate::import::heading::{Heading, Of, Origin};
 use crate::import::ids::{IdMap, IdSet, foreign_id};
 use crate::import::json::{self, Raw};
 use crate::record::{ToolCallDone, ToolCallReq};
@@ -154,7 +155,7 @@ impl Agents {
 
 impl Started {
     fn heading(&self, talk: Uuid) -> Heading {
-        let text = self.title.as_deref().and_then(title);
+        let text = self.title.as_deref().and_then(in_one_line);
         Heading {
             of: Of::ConversationRef(talk),
             title: text.map(|text| (Origin::Summary, text)),

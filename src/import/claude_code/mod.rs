@@ -19,9 +19,10 @@ use uuid::Uuid;
 use super::facts::{
     ConversationRef, Counted, Facts, Said, Tokens, blank_message, count, fill, metadata,
 };
-use super::heading::{self, Heading, Of, Origin};
+use super::heading::{Heading, Of, Origin};
 use super::ids::{IdMap, IdSet, foreign_id, named};
 use super::json::{self, Raw};
+use crate::collections::of_prompt;
 use crate::record::{ConversationTurn, Role, Source, TurnKind, Validity};
 use agents::Agents;
 use content::Content;
@@ -83,7 +84,7 @@ impl Session {
         }
         if turn.kind == TurnKind::User
             && !self.prompted.contains(&talk.id)
-            && let Some(prompt) = heading::of_prompt(&turn.content)
+            && let Some(prompt) = of_prompt(&turn.content)
         {
             self.prompted.insert(talk.id);
             let of = Of::ConversationRef(talk.id);

@@ -2,8 +2,9 @@
 
 use super::shape::{Part, Payload};
 use super::{Here, Rollout};
+use crate::collections::of_prompt;
 use crate::import::facts::{Facts, Others, joined};
-use crate::import::heading::{Heading, Of, Origin, of_prompt};
+use crate::import::heading::{Heading, Of, Origin};
 use crate::import::json::{self, Raw};
 use crate::record::{Role, TurnKind};
 
