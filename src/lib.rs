@@ -61,6 +61,8 @@ mod line;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod ndjson;
+#[cfg(feature = "page")]
+pub mod page;
 pub mod privacy;
 pub mod record;
 pub mod replay;

@@ -6,6 +6,7 @@ mod conversations;
 mod events;
 mod history;
 mod inbox;
+mod lines_of;
 mod messages;
 mod observability;
 mod page;

@@ -32,6 +32,8 @@ mod mcp;
 mod memory;
 mod messages;
 mod metrics;
+#[cfg(feature = "page")]
+mod page;
 mod pages;
 mod params;
 mod problem;

@@ -126,6 +126,17 @@ impl Problem {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
+    /// The status in words.
+    #[cfg(feature = "page")]
+    pub(super) fn title(&self) -> &str {
+        self.title
+    }
+
+    #[cfg(feature = "page")]
+    pub(super) fn detail(&self) -> &str {
+        &self.detail
+    }
+
     /// The problem of a body with these errors.
     pub(super) fn of_issues(issues: &[Issue]) -> Problem {
         let field = issues.first().map(Issue::pointer);
@@ -207,7 +218,10 @@ impl IntoResponse for Problem {
         let retry = self.retry_after.map(|secs| [(header::RETRY_AFTER, secs)]);
         let bearer = [(header::WWW_AUTHENTICATE, "Bearer")];
         let bearer = (status == StatusCode::UNAUTHORIZED).then_some(bearer);
-        (status, media_type, retry, bearer, body).into_response()
+        let response = (status, media_type, retry, bearer, body).into_response();
+        #[cfg(feature = "page")]
+        let response = (axum::Extension(self), response).into_response();
+        response
     }
 }
 

@@ -141,13 +141,18 @@ async fn around(
     let started = Instant::now();
     let method = name_of(request.method());
     let is_read = request.method() == Method::GET;
+    #[cfg(feature = "page")]
+    let is_page = super::page::is_page(request.uri().path());
     let refusal = |request: &Request| refusal(&unqueried, path.as_ref(), request);
     let operation = async |request: Request| match refusal(&request) {
         Some(problem) => problem.into_response(),
         None => next.run(request).await,
     };
     let answered = HELD.scope(RefCell::default(), access::guard(&app, request, operation));
-    let mut response = held(&app, answered.await, is_read).await;
+    let answered = answered.await;
+    #[cfg(feature = "page")]
+    let answered = super::page::for_people(is_page, answered);
+    let mut response = held(&app, answered, is_read).await;
     let route = path.as_ref().map_or("none", MatchedPath::as_str);
     let (status, took) = (response.status().as_u16(), started.elapsed());
     app.metrics.count(method, route, status, took);

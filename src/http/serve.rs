@@ -341,6 +341,8 @@ impl Server {
         let more = Router::new();
         #[cfg(feature = "mcp")]
         let more = more.merge(self.mcp.routes());
+        #[cfg(feature = "page")]
+        let more = more.merge(super::page::routes());
         let (store, rejected) = (app.store.clone(), app.rejected.clone());
         let analytics = app.analytics.clone();
         // No report then has to read many messages.

@@ -18,6 +18,10 @@ pub(super) fn needed(method: &Method, path: &str) -> Option<AccessRole> {
     if OPEN.contains(&path) {
         return None;
     }
+    #[cfg(feature = "page")]
+    if crate::http::page::FILES.contains(&path) {
+        return None;
+    }
     // Each tool checks the role it requires.
     #[cfg(feature = "mcp")]
     if path == crate::http::mcp::PATH {

@@ -11,7 +11,11 @@ use crate::http::problem::Problem;
 
 pub(super) const PATH: &str = "/login";
 /// The page after login.
-const AFTERWARDS: &str = "/analytics/dashboard";
+const AFTERWARDS: &str = if cfg!(feature = "page") {
+    "/"
+} else {
+    "/analytics/dashboard"
+};
 
 /// Logs a browser in with a one-time code from `decklog token login`.
 #[utoipa::path(

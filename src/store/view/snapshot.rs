@@ -230,6 +230,13 @@ impl<'a> Snapshot<'a> {
         Ok((decoded, is_good))
     }
 
+    /// The line at a location as text, without LF.
+    pub(crate) fn line_text(&self, loc: Loc) -> Result<String> {
+        let line = self.line(loc)?;
+        let line = line.strip_suffix(b"\n").unwrap_or(&line);
+        Ok(String::from_utf8_lossy(line).into_owned())
+    }
+
     /// Whether a line is in a sealed segment, and so is on disk.
     pub(crate) fn is_sealed(&self, loc: Loc) -> bool {
         self.state.segment_of(loc).is_sealed

@@ -1,0 +1,91 @@
+//! Tool calls: rates and latencies by tool, and the calls themselves.
+
+use maud::{Markup, html};
+
+use super::content::{Budget, arguments, output};
+use super::layout::{Page, choice, filters, pager};
+use super::params::{Params, href};
+use super::text::{duration, start, time};
+use super::{Answer, Site};
+use crate::collections::{CallQuery, Cursor};
+use crate::record::{CallStatus, Kind, ToolCall};
+
+const PATH: &str = "/ui/calls";
+const CALLS: usize = 50;
+const ARGUMENT_CHARS: usize = 120;
+
+pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
+    let query = CallQuery {
+        status: params.read::<CallStatus>("status")?,
+        vendor: params.text("vendor"),
+        tool_name: params.text("tool"),
+        since: params.day("since")?.map(|day| day.bounds_ms().0),
+        until: params.day("until")?.map(|day| day.bounds_ms().1),
+        limit: CALLS,
+        after: params.read::<Cursor>("after")?,
+        ..CallQuery::default()
+    };
+    let calls = site.store.tool_calls(&query)?;
+    let next = calls
+        .next
+        .map(|next| params.link(PATH, "after", Some(&next.to_string())));
+    let budget = Budget::of_page();
+    let main = html! {
+        h1 { "Tool calls" }
+        (filters(params, PATH, &[
+            ("tool", "text", "Tool"),
+            ("since", "date", "From day (UTC)"),
+            ("until", "date", "To day (UTC)"),
+        ]))
+        (choice("Status", params, PATH, "status", &[
+            (None, "all"), (Some("failed"), "failed"), (Some("requested"), "running"), (Some("completed"), "completed"),
+        ]))
+        div data-part="calls" {
+            @if calls.items.is_empty() { p.empty { "No calls match." } }
+            div.messages {
+                @for it in &calls.items { (call(it, &budget)) }
+            }
+            @if !calls.items.is_empty() { (pager(calls.items.len(), "call", next)) }
+        }
+    };
+    Ok(Page::new("Tool calls", PATH, main).live(&[Kind::ToolCalls]))
+}
+
+fn call((request, done): &ToolCall, budget: &Budget) -> Markup {
+    let status = CallStatus::of(done.as_ref());
+    let is_failed = status == CallStatus::Failed;
+    let given = request.arguments_json.as_deref().unwrap_or_default();
+    let lines = format!("/ui/lines/calls/{}", request.request_id);
+    html! {
+        article class={ "message call" @if is_failed { " failed" } } data-item data-failed[is_failed] {
+            header {
+                strong { (start(&request.tool_name, 80)) }
+                span.tag.failed[is_failed] {
+                    (status.as_str())
+                    @if let Some(kind) = done.as_ref().and_then(|done| done.error_kind.as_deref()) { ": " (start(kind, 60)) }
+                }
+                @if let Some(done) = done { span { (duration(done.latency_ms)) } }
+                span.far { (time(request.started_at.at)) }
+                a href=(href(&lines, &[("call", &request.call_id)])) { "JSONL" }
+            }
+            details id={ "call-" (request.request_id) "-" (start(&request.call_id, 80)) } {
+                summary { code { (start(given, ARGUMENT_CHARS)) } }
+                (arguments(given, budget))
+                @if let Some(error) = done.as_ref().and_then(|done| done.error_msg.as_deref()) {
+                    p.error { (super::text::cut(error, 4_000).0) }
+                }
+                @if let Some(outcome) = done.as_ref().and_then(|done| done.outcome_json.as_deref()) {
+                    (outcome_of(outcome, budget))
+                }
+            }
+        }
+    }
+}
+
+/// An outcome: JSON, or the text in a JSON string.
+fn outcome_of(outcome: &str, budget: &Budget) -> Markup {
+    match serde_json::from_str::<String>(outcome) {
+        Ok(text) => output(&text, budget),
+        Err(_) => output(outcome, budget),
+    }
+}

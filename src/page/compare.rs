@@ -1,0 +1,510 @@
+//! What changed: between two requests of a conversation, and between two runs of a task.
+
+use maud::{Markup, html};
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+use uuid::Uuid;
+
+use super::content::{Budget, diff_of_texts};
+use super::conversations::{Whole, href, lasted, shown_title, tokens};
+use super::layout::Page;
+use super::message::{article, is_failed, sort, summary};
+use super::params::Params;
+use super::text::{count, dollars, time};
+use super::{Answer, Refusal, Site};
+use crate::collections::{ConversationQuery, MessageQuery, Order};
+use crate::error::Result;
+use crate::record::{ConversationMessage, Kind};
+
+/// Number of messages that are read, from the latest back.
+const MESSAGES_MAX: usize = 2_000;
+/// Number of requests in the list.
+const REQUESTS_MAX: usize = 300;
+/// Number of added messages that are shown.
+const ADDED_MAX: usize = 60;
+/// Number of steps of a run that are compared.
+const STEPS_MAX: usize = 1_000;
+const STEP_CHARS: usize = 160;
+const CANDIDATES: usize = 50;
+
+/// A request to a model: the messages of its answer, of which one has the totals.
+struct Request<'m> {
+    /// The place of its first message.
+    place: usize,
+    end: usize,
+    totals: &'m ConversationMessage,
+}
+
+impl Request<'_> {
+    fn tokens_in(&self) -> i64 {
+        self.totals.tokens_in.unwrap_or(0)
+    }
+
+    fn sequence(&self, messages: &[ConversationMessage]) -> i64 {
+        let first = messages.get(self.place);
+        first.and_then(|message| message.sequence).unwrap_or(0)
+    }
+
+    /// What became of the context since the request before it.
+    fn change(&self, before: &Request<'_>) -> Change {
+        let grown = self.tokens_in() - before.tokens_in();
+        if self.totals.compression_applied == Some(true) {
+            Change::Compacted
+        } else if self.totals.tokens_in.is_none() || before.totals.tokens_in.is_none() {
+            Change::Unknown
+        } else if grown < 0 {
+            Change::Dropped(grown.unsigned_abs())
+        } else {
+            Change::Grown(grown.unsigned_abs())
+        }
+    }
+}
+
+/// The change of a context from one request to the next.
+enum Change {
+    Grown(u64),
+    /// The context is shorter: earlier messages were left out or replaced by a summary.
+    Dropped(u64),
+    /// The gateway says that it compressed the context.
+    Compacted,
+    Unknown,
+}
+
+fn requests_in(messages: &[ConversationMessage]) -> Vec<Request<'_>> {
+    let mut requests: Vec<Request<'_>> = Vec::new();
+    let id_of = |message: &ConversationMessage| message.part_of.unwrap_or(message.id);
+    for (place, message) in messages.iter().enumerate() {
+        if message.role != crate::record::Role::Assistant {
+            continue;
+        }
+        let is_of_last = |last: &&mut Request<'_>| id_of(last.totals) == id_of(message);
+        match requests.last_mut().filter(is_of_last) {
+            Some(last) => {
+                last.end = place + 1;
+                // The totals are in the message that is no part of another.
+                if message.part_of.is_none() {
+                    last.totals = message;
+                }
+            }
+            None => requests.push(Request {
+                place,
+                end: place + 1,
+                totals: message,
+            }),
+        }
+    }
+    requests
+}
+
+/// The requests of a conversation with their contexts, and the difference of two of them.
+pub(super) fn requests(site: &Site<'_>, id: Uuid, params: &Params) -> Answer {
+    let Some(whole) = site.store.get_conversation(id)? else {
+        return Err(Refusal::Missing(format!("There is no conversation {id}.")));
+    };
+    let query = MessageQuery {
+        order: Order::NewestFirst,
+        limit: MESSAGES_MAX,
+        ..MessageQuery::default()
+    };
+    let mut messages = site.store.messages(id, &query)?.items;
+    messages.reverse();
+    let requests = requests_in(&messages);
+    let path = format!("{}/requests", href(id));
+    let title = site.store.conversation_title(&whole.0)?;
+    let (a, b) = (params.read::<i64>("a")?, params.read::<i64>("b")?);
+    let find = |sequence: i64| {
+        let mut found = requests.iter();
+        found.find(|request| request.sequence(&messages) == sequence)
+    };
+    let unknown =
+        |sequence| Refusal::Missing(format!("No request begins with message {sequence}."));
+    let chosen = match (a, b) {
+        (Some(a), Some(b)) => {
+            let (a, b) = (
+                find(a).ok_or_else(|| unknown(a))?,
+                find(b).ok_or_else(|| unknown(b))?,
+            );
+            Some(if a.place <= b.place { (a, b) } else { (b, a) })
+        }
+        _ => None,
+    };
+    let main = html! {
+        h1 { "Requests of " a href=(href(id)) { (shown_title(title.as_deref())) } }
+        @if let Some((a, b)) = chosen {
+            (context_diff(a, b, &messages))
+            p { a href=(path) { "All requests" } }
+        } @else {
+            (list(&requests, &messages, &path))
+        }
+    };
+    Ok(Page::new("Requests", "/ui/conversations", main).live(&[Kind::Messages]))
+}
+
+fn list(requests: &[Request<'_>], messages: &[ConversationMessage], path: &str) -> Markup {
+    let pairs = requests.iter().enumerate().rev().take(REQUESTS_MAX);
+    let max = requests.iter().map(Request::tokens_in).max().unwrap_or(0);
+    html! {
+        p.soft { "Each row is one request to the model. The link shows what its context has that the request before it had not." }
+        @if requests.is_empty() { p.empty { "No requests." } }
+        div.scroll data-part="requests" {
+            table {
+                thead { tr {
+                    th scope="col" { "Request" }
+                    th.wide scope="col" { "Model" }
+                    th.num scope="col" { "Context" }
+                    th.wide scope="col" { span.soft { "of the largest" } }
+                    th.num.wide scope="col" { "Cached" }
+                    th.num scope="col" { "Answer" }
+                    th scope="col" { "Change" }
+                } }
+                tbody {
+                    @for (nth, request) in pairs {
+                        @let sequence = request.sequence(messages);
+                        tr data-item data-failed[is_failed(request.totals)] {
+                            th.title scope="row" {
+                                @if let Some(before) = nth.checked_sub(1).and_then(|nth| requests.get(nth)) {
+                                    a href=(super::params::href(path, &[("a", &before.sequence(messages).to_string()), ("b", &sequence.to_string())])) { "Message " (sequence) }
+                                } @else {
+                                    "Message " (sequence)
+                                }
+                                small { (time(request.totals.timestamp.at())) }
+                            }
+                            td.wide { (request.totals.model_used.as_deref().unwrap_or_default()) }
+                            td.num { (number(request.totals.tokens_in)) }
+                            td.wide { (super::chart::bar(float(request.tokens_in()), float(max))) }
+                            td.num.wide { (number(request.totals.tokens_cache_read)) }
+                            td.num { (number(request.totals.tokens_out)) }
+                            td {
+                                @if let Some(before) = nth.checked_sub(1).and_then(|nth| requests.get(nth)) {
+                                    (change(&request.change(before)))
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // Lengths of bars.
+fn float(number: i64) -> f64 {
+    number as f64
+}
+
+fn number(number: Option<i64>) -> String {
+    number.map_or(String::new(), |number| count(number.unsigned_abs()))
+}
+
+fn change(change: &Change) -> Markup {
+    match change {
+        Change::Grown(tokens) => html! { "+" (count(*tokens)) },
+        Change::Dropped(tokens) => html! { span.tag.failed { "−" (count(*tokens)) " dropped" } },
+        Change::Compacted => html! { span.tag { "compacted" } },
+        Change::Unknown => html! {},
+    }
+}
+
+/// What the context of the second request has that that of the first had not, and what it lost.
+fn context_diff(a: &Request<'_>, b: &Request<'_>, messages: &[ConversationMessage]) -> Markup {
+    let added = messages.get(a.place..b.place).unwrap_or_default();
+    let shown = added.get(..added.len().min(ADDED_MAX)).unwrap_or_default();
+    let budget = Budget::of_page();
+    let [from, to] = [a, b].map(|it| it.sequence(messages));
+    let fields = |it: &Request<'_>| settings(it.totals);
+    let (before, after) = (fields(a), fields(b));
+    html! {
+        h2 { "From the request at message " (from) " to the one at message " (to) }
+        div.scroll {
+            table {
+                thead { tr { th scope="col" { "" } th.num scope="col" { "Message " (from) } th.num scope="col" { "Message " (to) } } }
+                tbody {
+                    @for (name, of) in FIGURES {
+                        @let (a, b) = (of(a.totals), of(b.totals));
+                        @if a.is_some() || b.is_some() {
+                            tr { th scope="row" { (name) } td.num { (number(a)) } td.num { (number(b)) } }
+                        }
+                    }
+                }
+            }
+        }
+        p {
+            @match b.change(a) {
+                Change::Grown(tokens) => { "The context grew by " (count(tokens)) " tokens." },
+                Change::Dropped(tokens) => {
+                    "The context lost at least " (count(tokens)) " tokens: the client left out earlier messages, or replaced them by a summary."
+                },
+                Change::Compacted => "The gateway compressed the context before the later request.",
+                Change::Unknown => "The size of the contexts was not recorded.",
+            }
+        }
+        @if before != after {
+            h2 { "Settings" }
+            (diff_of_texts(&before, &after, &budget))
+        }
+        h2 { "Added" }
+        @if added.is_empty() { p.empty { "Nothing." } }
+        div.messages { @for message in shown { (article(message, None, &html! {}, &budget)) } }
+        @if shown.len() < added.len() {
+            p.note { (count((added.len() - shown.len()) as u64)) " more messages." }
+        }
+    }
+}
+
+type Figure = (&'static str, fn(&ConversationMessage) -> Option<i64>);
+
+const FIGURES: [Figure; 6] = [
+    ("Context, tokens", |it| it.tokens_in),
+    ("Read from the cache", |it| it.tokens_cache_read),
+    ("Written to the cache", |it| it.tokens_cache_write),
+    ("Answer, tokens", |it| it.tokens_out),
+    ("Reasoning, tokens", |it| it.tokens_reasoning),
+    ("Latency, ms", |it| it.latency_ms),
+];
+
+/// The settings of a request, one per line.
+fn settings(message: &ConversationMessage) -> String {
+    let fields = [
+        ("model", message.model_used.as_deref()),
+        ("config", message.config_used.as_deref()),
+        ("mode", message.orchestration_mode.as_deref()),
+        ("task type", message.task_type.as_deref()),
+    ];
+    let fields = fields
+        .iter()
+        .filter_map(|(name, value)| Some((name, (*value)?)));
+    fields
+        .map(|(name, value)| format!("{name}: {value}\n"))
+        .collect()
+}
+
+/// Two runs side by side.
+pub(super) fn runs(site: &Site<'_>, params: &Params) -> Answer {
+    let Some(a) = params.read::<Uuid>("a")? else {
+        return Err(Refusal::Missing("Choose a conversation first.".to_owned()));
+    };
+    let whole = |id: Uuid| {
+        let found = site.store.get_conversation(id)?;
+        found.ok_or_else(|| Refusal::Missing(format!("There is no conversation {id}.")))
+    };
+    let first = whole(a)?;
+    let main = match params.read::<Uuid>("b")? {
+        Some(b) => side_by_side(site, &first, &whole(b)?)?,
+        None => candidates(site, &first)?,
+    };
+    Ok(Page::new("Compare runs", "/ui/conversations", main))
+}
+
+/// Conversations to compare with: first those with the same title.
+fn candidates(site: &Site<'_>, first: &Whole) -> Result<Markup> {
+    let query = ConversationQuery {
+        project: first.0.project.clone(),
+        limit: CANDIDATES,
+        ..ConversationQuery::default()
+    };
+    let title = site.store.conversation_title(&first.0)?;
+    let mut others = Vec::new();
+    for whole in site.store.conversations(&query)?.items {
+        if whole.0.id != first.0.id && whole.0.parent_id == first.0.parent_id {
+            others.push((site.store.conversation_title(&whole.0)?, whole));
+        }
+    }
+    others.sort_by_key(|(other, _)| *other != title);
+    Ok(html! {
+        h1 { "Compare " a href=(href(first.0.id)) { (shown_title(title.as_deref())) } " with" }
+        @if others.is_empty() { p.empty { "No other conversation of this project." } }
+        ul.lines.card {
+            @for (title, (other, stats)) in &others {
+                li data-item {
+                    a href=(super::params::href("/ui/compare", &[("a", &first.0.id.to_string()), ("b", &other.id.to_string())])) { (shown_title(title.as_deref())) }
+                    " " small { (time(other.created_at.at())) ", " (count(stats.message_count)) " messages, " (stats.models_used.join(", ")) }
+                }
+            }
+        }
+    })
+}
+
+/// The two sides of a row; a missing one has no such step.
+type Row<'m> = (
+    Option<&'m ConversationMessage>,
+    Option<&'m ConversationMessage>,
+    bool,
+);
+
+fn side_by_side(site: &Site<'_>, first: &Whole, second: &Whole) -> Result<Markup> {
+    let query = MessageQuery {
+        limit: STEPS_MAX,
+        ..MessageQuery::default()
+    };
+    let read = |whole: &Whole| {
+        site.store
+            .messages(whole.0.id, &query)
+            .map(|page| page.items)
+    };
+    let (a, b) = (read(first)?, read(second)?);
+    let rows = aligned(&a, &b);
+    let apart = rows.iter().position(|(.., is_same)| !is_same);
+    let titles = [first, second].map(|whole| site.store.conversation_title(&whole.0));
+    let [title_a, title_b] = titles;
+    let (title_a, title_b) = (title_a?, title_b?);
+    let cost = |messages: &[ConversationMessage]| {
+        let costs = messages.iter().filter_map(|it| it.cost_usd);
+        let sum: f64 = costs.sum();
+        if sum > 0.0 {
+            dollars(sum)
+        } else {
+            "not recorded".to_owned()
+        }
+    };
+    let failures =
+        |messages: &[ConversationMessage]| messages.iter().filter(|it| is_failed(it)).count();
+    Ok(html! {
+        h1 { "Two runs side by side" }
+        div.scroll {
+            table.steps {
+                thead { tr {
+                    th scope="col" { a href=(href(first.0.id)) { (shown_title(title_a.as_deref())) } }
+                    th scope="col" { a href=(href(second.0.id)) { (shown_title(title_b.as_deref())) } }
+                } }
+                tbody {
+                    tr { @for (whole, messages) in [(first, &a), (second, &b)] {
+                        td {
+                            (count(whole.1.message_count)) " messages, " (lasted(&whole.0)) ", "
+                            (tokens(whole.1.total_tokens_in)) " tokens in, " (tokens(whole.1.total_tokens_out)) " out"
+                            br; "Failures: " (failures(messages)) ", cost: " (cost(messages))
+                            br; span.soft { (whole.1.models_used.join(", ")) }
+                        }
+                    } }
+                }
+            }
+        }
+        p {
+            @match apart {
+                Some(nth) => { "They part at step " a href="#apart" { (nth + 1) } "." },
+                None => "All steps are the same.",
+            }
+        }
+        div.scroll {
+            table.steps {
+                thead { tr { th scope="col" { "First run" } th scope="col" { "Second run" } } }
+                tbody {
+                    @for (nth, (left, right, is_same)) in rows.iter().enumerate() {
+                        tr.apart[!is_same] id=[(apart == Some(nth)).then_some("apart")] data-item data-failed[[left, right].iter().any(|it| it.is_some_and(is_failed))] {
+                            td { (step(*left)) }
+                            td { (step(*right)) }
+                        }
+                    }
+                }
+            }
+        }
+        @if a.len() == STEPS_MAX || b.len() == STEPS_MAX {
+            p.note { "The first " (count(STEPS_MAX as u64)) " messages of each run are compared." }
+        }
+    })
+}
+
+fn step(message: Option<&ConversationMessage>) -> Markup {
+    html! {
+        @if let Some(message) = message {
+            strong { (sort(message)) } " "
+            @if is_failed(message) { span.tag.failed { "failed" } " " }
+            a href={ (href(message.conversation_id)) "?at=" (message.sequence.unwrap_or(0)) } { "#" (message.sequence.unwrap_or(0)) }
+            " " (summary(message, STEP_CHARS))
+        }
+    }
+}
+
+/// Aligns the steps of two runs. Steps are the same if they are of the same sort and have the same
+/// text; the text of thinking differs in every run and does not count.
+fn aligned<'m>(a: &'m [ConversationMessage], b: &'m [ConversationMessage]) -> Vec<Row<'m>> {
+    let keys = |messages: &[ConversationMessage]| -> Vec<(&'static str, String)> {
+        let key = |message: &ConversationMessage| {
+            let sort = sort(message);
+            let text = match sort {
+                "Thinking" => String::new(),
+                _ => summary(message, 2_000),
+            };
+            (sort, text)
+        };
+        messages.iter().map(key).collect()
+    };
+    let (of_a, of_b) = (keys(a), keys(b));
+    let mut rows = Vec::new();
+    for op in capture_diff_slices(Algorithm::Myers, &of_a, &of_b) {
+        let is_same = matches!(op, DiffOp::Equal { .. });
+        let (mut left, mut right) = (op.old_range(), op.new_range());
+        loop {
+            let row = (
+                left.next().and_then(|nth| a.get(nth)),
+                right.next().and_then(|nth| b.get(nth)),
+            );
+            if let (None, None) = row {
+                break;
+            }
+            rows.push((row.0, row.1, is_same));
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Role;
+
+    fn message(role: Role, text: &str) -> ConversationMessage {
+        ConversationMessage::new(Uuid::nil(), role, text)
+    }
+
+    #[test]
+    fn runs_are_aligned_and_their_parting_is_found() {
+        let a = ["fix it", "ls", "edit a", "done"].map(|text| message(Role::User, text));
+        let b = ["fix it", "edit b", "done"].map(|text| message(Role::User, text));
+        let rows = aligned(&a, &b);
+        let texts: Vec<_> = rows
+            .iter()
+            .map(|(left, right, is_same)| {
+                (
+                    left.map(|it| &*it.content),
+                    right.map(|it| &*it.content),
+                    *is_same,
+                )
+            })
+            .collect();
+        assert_eq!(
+            texts,
+            [
+                (Some("fix it"), Some("fix it"), true),
+                (Some("ls"), Some("edit b"), false),
+                (Some("edit a"), None, false),
+                (Some("done"), Some("done"), true),
+            ]
+        );
+    }
+
+    #[test]
+    fn the_parts_of_an_answer_are_one_request() {
+        let first = message(Role::Assistant, "thinking").tokens_in(100);
+        let part = ConversationMessage {
+            part_of: Some(first.id),
+            ..message(Role::Assistant, "answer")
+        };
+        let second = message(Role::Assistant, "again").tokens_in(40);
+        let messages = [
+            message(Role::User, "q"),
+            first,
+            part,
+            message(Role::Tool, "r"),
+            second,
+        ];
+        let requests = requests_in(&messages);
+        let places: Vec<_> = requests
+            .iter()
+            .map(|it| (it.place, it.end, it.tokens_in()))
+            .collect();
+        assert_eq!(places, [(1, 3, 100), (4, 5, 40)]);
+        assert!(matches!(
+            requests[1].change(&requests[0]),
+            Change::Dropped(60)
+        ));
+    }
+}

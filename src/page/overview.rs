@@ -1,0 +1,215 @@
+//! The overview: today, charts of a period, and the latest conversations.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+
+use super::chart::{Column, columns};
+use super::conversations::table;
+use super::layout::{Page, choice, filters};
+use super::params::{Invalid, Params};
+use super::{Answer, Site};
+use crate::analytics::{AnalyticsQuery, Bucket, Dimension, LatencyRow, UsageRow};
+use crate::collections::ConversationQuery;
+use crate::error::Result;
+use crate::record::{Day, Kind, now};
+
+const CONVERSATIONS: usize = 10;
+/// Number of models with a colour of their own.
+const MODELS: usize = 6;
+/// Number of days of the default period.
+const DAYS: u32 = 30;
+/// Longer periods are shown by week.
+const DAILY_MAX: usize = 92;
+
+/// The days that the charts show.
+struct Period {
+    since: Option<Day>,
+    /// The day after the last one.
+    until: Option<Day>,
+    bucket: Bucket,
+}
+
+impl Period {
+    fn of(params: &Params) -> Result<Period, super::Refusal> {
+        let today = Day::of(now())?;
+        let back = |days: u32| Some(today.minus(days.saturating_sub(1)));
+        let (since, until) = match (params.day("since")?, params.day("until")?) {
+            (None, None) => match params.get("range") {
+                None => (back(DAYS), None),
+                Some("all") => (None, None),
+                Some(range) => {
+                    let days = range.strip_suffix('d').and_then(|days| days.parse().ok());
+                    let invalid = Invalid {
+                        name: "range",
+                        reason: format!("{range:?} is not a period, such as 7d or all"),
+                    };
+                    (back(days.ok_or(invalid)?), None)
+                }
+            },
+            (since, until) => (since, until.and_then(Day::next)),
+        };
+        let length = since.map(|since| days_between(since, until.unwrap_or(today)));
+        let is_short = length.is_some_and(|length| length <= DAILY_MAX);
+        let bucket = if is_short { Bucket::Day } else { Bucket::Week };
+        Ok(Period {
+            since,
+            until,
+            bucket,
+        })
+    }
+
+    fn query(&self, group: Vec<Dimension>) -> AnalyticsQuery {
+        AnalyticsQuery {
+            since: self.since,
+            until: self.until,
+            group: Some(group),
+            bucket: Some(self.bucket),
+            limit: None,
+        }
+    }
+}
+
+fn days_between(since: Day, until: Day) -> usize {
+    let ms = until.bounds_ms().0.saturating_sub(since.bounds_ms().0);
+    usize::try_from(ms / 86_400_000).unwrap_or(0)
+}
+
+pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
+    let period = Period::of(params)?;
+    let latest = ConversationQuery {
+        limit: CONVERSATIONS,
+        ..ConversationQuery::default()
+    };
+    let latest = site.store.conversations(&latest)?.items;
+    let usage = site
+        .analytics
+        .usage(&period.query(vec![Dimension::Model]))?;
+    let latency = site.analytics.latency(&period.query(Vec::new()))?;
+    let main = html! {
+        h1 { "Overview" }
+        (choice("Period", params, "/", "range", &[
+            (Some("1d"), "today"), (Some("7d"), "7 days"), (None, "30 days"), (Some("90d"), "90 days"), (Some("365d"), "1 year"), (Some("all"), "all"),
+        ]))
+        (filters(params, "/", &[("since", "date", "From day (UTC)"), ("until", "date", "To day (UTC)")]))
+        div.cards data-part="charts" {
+            (chart("Messages by model", "", &usage.rows, |row| row.sums.messages))
+            (chart("Tokens by model", " tokens", &usage.rows, |row| row.sums.tokens_in.saturating_add(row.sums.tokens_out)))
+            (kinds_of_tokens(&usage.rows))
+            (latencies(&latency.rows))
+        }
+        h2 { "Latest conversations" }
+        div data-part="latest" { (table(site, &latest)?) }
+    };
+    Ok(Page::new("Overview", "/", main).live(&[Kind::Messages, Kind::Conversations]))
+}
+
+fn name_of(bucket: Option<Day>) -> String {
+    bucket.map_or_else(|| "all".to_owned(), |day| day.to_string())
+}
+
+#[allow(clippy::cast_precision_loss)] // Heights of columns.
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// A column for each bucket, from rows in their order.
+fn by_bucket<R>(
+    rows: &[R],
+    bucket: impl Fn(&R) -> Option<Day>,
+    add: impl Fn(&R, &mut [f64]),
+    series: usize,
+) -> Vec<Column> {
+    let mut columns: BTreeMap<Option<Day>, Vec<f64>> = BTreeMap::new();
+    for row in rows {
+        let values = columns
+            .entry(bucket(row))
+            .or_insert_with(|| vec![0.0; series]);
+        add(row, values);
+    }
+    let column = |(bucket, values)| Column {
+        name: name_of(bucket),
+        values,
+    };
+    columns.into_iter().map(column).collect()
+}
+
+fn card(title: &str, chart: &Markup) -> Markup {
+    html! { section.card { h2 { (title) } (chart) } }
+}
+
+/// A chart of a number by model. Models beyond the first few are shown together.
+fn chart(title: &str, unit: &str, rows: &[UsageRow], of: impl Fn(&UsageRow) -> u64) -> Markup {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    let model = |row: &UsageRow| row.of.model_used.clone();
+    for row in rows {
+        let name = row.of.model_used.as_deref().unwrap_or("no model");
+        let sum = sums.entry(name).or_default();
+        *sum = sum.saturating_add(of(row));
+    }
+    let mut names: Vec<(&str, u64)> = sums.into_iter().filter(|(_, sum)| *sum > 0).collect();
+    names.sort_by_key(|(_, sum)| std::cmp::Reverse(*sum));
+    let mut names: Vec<&str> = names.into_iter().map(|(name, _)| name).collect();
+    let has_others = names.len() > MODELS;
+    names.truncate(MODELS);
+    let place = |row: &UsageRow| {
+        let model = model(row);
+        let name = model.as_deref().unwrap_or("no model");
+        names
+            .iter()
+            .position(|known| *known == name)
+            .unwrap_or(names.len())
+    };
+    let series = names.len() + usize::from(has_others);
+    let add = |row: &UsageRow, values: &mut [f64]| {
+        if let Some(value) = values.get_mut(place(row)) {
+            *value += float(of(row));
+        }
+    };
+    let data = by_bucket(rows, |row| row.of.bucket, add, series);
+    let others = has_others.then_some("other models");
+    let names: Vec<&str> = names.iter().copied().chain(others).collect();
+    card(title, &columns(title, unit, &names, &data))
+}
+
+fn kinds_of_tokens(rows: &[UsageRow]) -> Markup {
+    const NAMES: [&str; 4] = ["input", "cache read", "cache write", "output"];
+    let add = |row: &UsageRow, values: &mut [f64]| {
+        let sums = &row.sums;
+        let parts = [
+            sums.tokens_input,
+            sums.tokens_cache_read,
+            sums.tokens_cache_write,
+            sums.tokens_out,
+        ];
+        for (value, part) in values.iter_mut().zip(parts) {
+            *value += float(part);
+        }
+    };
+    let data = by_bucket(rows, |row| row.of.bucket, add, NAMES.len());
+    card(
+        "Tokens by kind",
+        &columns("Tokens by kind", " tokens", &NAMES, &data),
+    )
+}
+
+/// The average latency, and above it what the 95th percentile adds.
+fn latencies(rows: &[LatencyRow]) -> Markup {
+    let add = |row: &LatencyRow, values: &mut [f64]| {
+        let latency = &row.sums.latency_ms;
+        let (avg, p95) = (latency.avg.unwrap_or(0.0), latency.p95.unwrap_or(0.0));
+        for (value, part) in values.iter_mut().zip([avg, (p95 - avg).max(0.0)]) {
+            *value += part;
+        }
+    };
+    let data = by_bucket(rows, |row| row.of.bucket, add, 2);
+    card(
+        "Latency",
+        &columns(
+            "Latency",
+            " ms",
+            &["average", "up to the 95th percentile"],
+            &data,
+        ),
+    )
+}

@@ -1,0 +1,394 @@
+//! A run or a session as a waterfall and as a flame graph.
+
+use maud::{Markup, html};
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::chart::{fine, shade};
+use super::conversations::{href, shown_title};
+use super::layout::{Page, choice, figure};
+use super::message::{sort, summary};
+use super::params::Params;
+use super::text::{count, counted, dollars, duration, start, time};
+use super::{Answer, Refusal, Site};
+use crate::collections::{EventNode, SessionItem, SessionNode, SpanStatus};
+use crate::error::Result;
+use crate::record::{ConversationMessage, ConversationTurn, Event, Kind, TurnKind, now};
+use crate::store::Store;
+
+/// Number of spans of a page.
+const SPANS: usize = 500;
+/// Deeper spans are indented like this one.
+const DEPTH_MAX: usize = 6;
+/// Deeper spans are left out of the flame graph.
+const FLAME_DEPTH: usize = 24;
+const NAME_CHARS: usize = 120;
+/// Width of the charts, in their own units.
+const WIDTH: f64 = 1_000.0;
+const FLAME_ROW: f64 = 16.0;
+
+/// A step of a run.
+struct Span {
+    depth: usize,
+    name: String,
+    href: Option<String>,
+    at: i64,
+    /// `None` for a moment.
+    duration_ms: Option<i64>,
+    status: Option<SpanStatus>,
+    /// Its own cost and that of the spans below it, in US dollars.
+    cost: f64,
+}
+
+impl Span {
+    fn ends(&self) -> i64 {
+        self.at.saturating_add(self.duration_ms.unwrap_or(0).max(0))
+    }
+
+    fn is_failed(&self) -> bool {
+        self.status == Some(SpanStatus::Failed)
+    }
+}
+
+/// The waterfall of a conversation or of a thread of turns.
+pub(super) fn of_session(site: &Site<'_>, id: Uuid, params: &Params) -> Answer {
+    let Some(tree) = site.store.session_tree(id)? else {
+        return Err(Refusal::Missing(format!(
+            "There is no conversation or thread {id}."
+        )));
+    };
+    let mut spans = Vec::with_capacity(tree.nodes.len());
+    for node in &tree.nodes {
+        spans.push(of_node(site.store, node)?);
+    }
+    let conversation = site.store.get_conversation(id)?;
+    let title = match &conversation {
+        Some((conversation, _)) => site.store.conversation_title(conversation)?,
+        None => None,
+    };
+    let title = title.unwrap_or_else(|| format!("Thread {id}"));
+    let back = conversation.map(|_| href(id));
+    let path = format!("{}/run", href(id));
+    let main = shown(&title, back.as_deref(), &path, spans, params)?;
+    let page = Page::new(format!("Run: {title}"), "/ui/runs", main);
+    Ok(page.live(&[Kind::ToolCalls, Kind::Messages, Kind::ConversationTurns]))
+}
+
+/// The waterfall of an event and the events below it.
+pub(super) fn of_event(site: &Site<'_>, id: i64, params: &Params) -> Answer {
+    let Some(tree) = site.store.event_tree(id)? else {
+        return Err(Refusal::Missing(format!("There is no event {id}.")));
+    };
+    let spans = tree
+        .nodes
+        .iter()
+        .filter(|node| !is_end(node))
+        .map(of_event_node);
+    let title = tree.nodes.first().map(|node| node.event.event_type.clone());
+    let title = format!("{} {id}", title.unwrap_or_default());
+    let main = shown(
+        &title,
+        None,
+        &format!("/ui/runs/{id}"),
+        spans.collect(),
+        params,
+    )?;
+    Ok(Page::new(format!("Run: {title}"), "/ui/runs", main).live(&[Kind::Events]))
+}
+
+fn of_node(store: &Store, node: &SessionNode) -> Result<Span> {
+    let (name, href, cost) = match &node.item {
+        SessionItem::Conversation(whole) => {
+            let title = store.conversation_title(&whole.0)?;
+            let name = format!("Agent: {}", shown_title(title.as_deref()));
+            (name, Some(href(whole.0.id)), None)
+        }
+        SessionItem::Turn(turn) => {
+            let message = match store.get_message(turn.id)? {
+                Some(message) => Some(message),
+                None => store.get_message(turn.message_id)?,
+            };
+            match message {
+                Some(message) => named(&message),
+                None => {
+                    let text = start(&turn.content, NAME_CHARS);
+                    (format!("{}: {text}", turn_name(turn)), None, None)
+                }
+            }
+        }
+        SessionItem::Message(message) => named(message),
+        SessionItem::Call(call) => {
+            let (request, _) = &**call;
+            let arguments = request.arguments_json.as_deref().unwrap_or_default();
+            let name = format!("{} {}", request.tool_name, start(arguments, NAME_CHARS));
+            let href = format!("/ui/lines/calls/{}", request.request_id);
+            let href = super::params::href(&href, &[("call", &request.call_id)]);
+            (name, Some(href), None)
+        }
+    };
+    Ok(Span {
+        depth: node.depth,
+        name: start(&name, NAME_CHARS),
+        href,
+        at: node.at,
+        duration_ms: node.duration_ms,
+        status: node.status,
+        cost: cost.unwrap_or(0.0),
+    })
+}
+
+/// The name, the address and the cost of a message.
+fn named(message: &ConversationMessage) -> (String, Option<String>, Option<f64>) {
+    let name = format!("{}: {}", sort(message), summary(message, NAME_CHARS));
+    let sequence = message.sequence.unwrap_or_default();
+    let at = format!(
+        "{}?at={sequence}#m-{}",
+        href(message.conversation_id),
+        message.id
+    );
+    (name, Some(at), message.cost_usd)
+}
+
+fn turn_name(turn: &ConversationTurn) -> &'static str {
+    match turn.kind {
+        TurnKind::User => "Prompt",
+        TurnKind::Assistant => "Answer",
+        TurnKind::Tool => "Tool",
+        TurnKind::System | TurnKind::SysInfo => "System",
+    }
+}
+
+/// Whether an event only ends a span, which shows its end.
+fn is_end(node: &EventNode) -> bool {
+    let name = node.event.event_type.as_str();
+    let ends = [".completed", ".failed", ".exited"];
+    node.depth > 0 && name != "llm_call.completed" && ends.iter().any(|end| name.ends_with(end))
+}
+
+fn of_event_node(node: &EventNode) -> Span {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Known {
+        cost_usd: Option<f64>,
+        latency_ms: Option<i64>,
+    }
+    let Event {
+        event_type,
+        payload,
+        ..
+    } = &node.event;
+    let payload = payload.as_deref().unwrap_or_default();
+    // A payload may be of any form.
+    let known: Known = serde_json::from_str(payload).unwrap_or_default();
+    Span {
+        depth: node.depth,
+        name: start(&format!("{event_type} {payload}"), NAME_CHARS),
+        href: Some(format!("/ui/lines/events/{}", node.event.id)),
+        at: node.event.created_at,
+        duration_ms: node.duration_ms.or(known.latency_ms),
+        status: node.status,
+        cost: known
+            .cost_usd
+            .filter(|cost| cost.is_finite())
+            .unwrap_or(0.0),
+    }
+}
+
+/// Adds to each span the cost of the spans below it.
+fn add_up(spans: &mut [Span]) {
+    let mut sums = vec![0.0; spans.iter().map(|span| span.depth).max().unwrap_or(0) + 2];
+    for span in spans.iter_mut().rev() {
+        if let Some(below) = sums.get_mut(span.depth + 1) {
+            span.cost += std::mem::take(below);
+        }
+        if let Some(sum) = sums.get_mut(span.depth) {
+            *sum += span.cost;
+        }
+    }
+}
+
+/// The period of a run.
+struct Scale {
+    from: i64,
+    length: f64,
+}
+
+impl Scale {
+    #[allow(clippy::cast_precision_loss)] // Positions in a chart.
+    fn of(spans: &[Span]) -> Scale {
+        let from = spans.iter().map(|span| span.at).min().unwrap_or(0);
+        let to = spans.iter().map(Span::ends).max().unwrap_or(0);
+        Scale {
+            from,
+            length: (to.saturating_sub(from)).max(1) as f64,
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn place(&self, span: &Span) -> (f64, f64) {
+        let from = (span.at.saturating_sub(self.from)) as f64 / self.length * WIDTH;
+        let width = (span.ends().saturating_sub(span.at)) as f64 / self.length * WIDTH;
+        (fine(from.min(WIDTH - 1.0)), fine(width.max(1.5)))
+    }
+}
+
+/// The class of a span's bar: red if it failed, else a shade for its time or cost.
+fn class(span: &Span, by_cost: bool, max: u64) -> String {
+    let open = if span.status == Some(SpanStatus::Running) {
+        " open"
+    } else {
+        ""
+    };
+    if span.is_failed() {
+        return format!("bad{open}");
+    }
+    format!("h{}{open}", shade(weight(span, by_cost), max).max(1))
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Shades of a chart.
+fn weight(span: &Span, by_cost: bool) -> u64 {
+    if by_cost {
+        (span.cost * 1e6) as u64
+    } else {
+        span.duration_ms.unwrap_or(0).max(0).unsigned_abs()
+    }
+}
+
+fn shown(
+    title: &str,
+    back: Option<&str>,
+    path: &str,
+    mut spans: Vec<Span>,
+    params: &Params,
+) -> Result<Markup, Refusal> {
+    add_up(&mut spans);
+    let by_cost = params.get("colour") == Some("cost");
+    let from: usize = params.read("offset")?.unwrap_or(0);
+    let scale = Scale::of(&spans);
+    let max = spans
+        .iter()
+        .map(|span| weight(span, by_cost))
+        .max()
+        .unwrap_or(0);
+    let failed = spans.iter().filter(|span| span.is_failed()).count();
+    let part: Vec<&Span> = spans.iter().skip(from).take(SPANS).collect();
+    let next = from + part.len();
+    let cost = spans
+        .iter()
+        .filter(|span| span.depth == 0)
+        .map(|span| span.cost)
+        .sum::<f64>();
+    Ok(html! {
+        h1 { (title) }
+        p.soft {
+            (time(scale.from))
+            @if let Some(back) = back { " · " a href=(back) { "Transcript" } }
+        }
+        div data-part="run" {
+            dl.figures {
+                (figure("Steps", count(spans.len() as u64), None))
+                (figure("Failed", count(failed as u64), None))
+                (figure("Duration", duration(scale_ms(&scale)), None))
+                @if cost > 0.0 { (figure("Cost", dollars(cost), None)) }
+            }
+            (choice("Colour by", params, path, "colour", &[(None, "time"), (Some("cost"), "cost")]))
+            h2 { "Flame graph" }
+            (flame(&spans, &scale, by_cost, max))
+            h2 { "Waterfall" }
+            ol.spans {
+                @for span in &part { (row(span, &scale, by_cost, max)) }
+            }
+            p.pager {
+                span { (counted(spans.len() as u64, "step")) }
+                @if next < spans.len() {
+                    a rel="next" href=(params.link(path, "offset", Some(&next.to_string()))) { "Next steps" }
+                }
+            }
+        }
+    })
+}
+
+#[allow(clippy::cast_possible_truncation)] // It was a number of milliseconds.
+fn scale_ms(scale: &Scale) -> i64 {
+    scale.length as i64
+}
+
+fn row(span: &Span, scale: &Scale, by_cost: bool, max: u64) -> Markup {
+    let (x, width) = scale.place(span);
+    html! {
+        li data-item data-failed[span.is_failed()] {
+            span class={ "name d" (span.depth.min(DEPTH_MAX)) } title=(span.name) {
+                @if span.is_failed() { span.tag.failed { "failed" } " " }
+                @if span.status == Some(SpanStatus::Running) { span.tag { "running" } " " }
+                @match &span.href {
+                    Some(href) => a href=(href) { (span.name) },
+                    None => (span.name),
+                }
+            }
+            svg viewBox={ "0 0 " (WIDTH) " 14" } preserveAspectRatio="none" aria-hidden="true" {
+                rect class=(class(span, by_cost, max)) x=(x) y="2" width=(width) height="10" {}
+            }
+            span.num {
+                @if by_cost { @if span.cost > 0.0 { (dollars(span.cost)) } }
+                @else if let Some(ms) = span.duration_ms { (duration(ms)) }
+                @else if span.status == Some(SpanStatus::Running) { (duration(now().saturating_sub(span.at))) }
+            }
+        }
+    }
+}
+
+fn flame(spans: &[Span], scale: &Scale, by_cost: bool, max: u64) -> Markup {
+    let timed = spans
+        .iter()
+        .filter(|span| span.duration_ms.is_some() && span.depth <= FLAME_DEPTH);
+    let timed: Vec<&Span> = timed.take(SPANS * 2).collect();
+    if timed.is_empty() {
+        return html! { p.empty { "No step has a duration." } };
+    }
+    let depth = timed.iter().map(|span| span.depth).max().unwrap_or(0);
+    let y = |depth: usize| f64::from(u32::try_from(depth).unwrap_or(0)) * FLAME_ROW;
+    html! {
+        figure.chart.card {
+            svg.flame viewBox={ "0 0 " (WIDTH) " " (y(depth + 1)) } role="img" aria-label="Steps by time and depth; the waterfall below has the same data" {
+                @for span in timed {
+                    @let (x, width) = scale.place(span);
+                    g {
+                        title { (span.name) "\n" (duration(span.duration_ms.unwrap_or(0))) @if span.cost > 0.0 { ", " (dollars(span.cost)) } }
+                        rect class=(class(span, by_cost, max)) x=(x) y=(y(span.depth)) width=(width) height=(FLAME_ROW) {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(depth: usize, cost: f64) -> Span {
+        Span {
+            depth,
+            name: String::new(),
+            href: None,
+            at: 0,
+            duration_ms: None,
+            status: None,
+            cost,
+        }
+    }
+
+    #[test]
+    fn a_span_costs_what_the_spans_below_it_cost() {
+        let mut spans = [
+            span(0, 0.0),
+            span(1, 1.0),
+            span(2, 2.0),
+            span(1, 4.0),
+            span(0, 8.0),
+        ];
+        add_up(&mut spans);
+        let costs = spans.map(|span| span.cost);
+        assert_eq!(costs, [7.0, 3.0, 2.0, 4.0, 8.0]);
+    }
+}
