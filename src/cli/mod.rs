@@ -18,6 +18,8 @@ mod erase;
 mod escape;
 mod events;
 mod exit;
+#[cfg(feature = "page")]
+mod files;
 mod get;
 mod history;
 mod import;
@@ -37,6 +39,8 @@ mod record;
 mod removal;
 mod repair;
 mod replay;
+#[cfg(feature = "page")]
+mod report;
 mod retain;
 mod rollups;
 mod schema;
@@ -122,6 +126,8 @@ commands! {
     Thoughts thoughts,
     Rollups rollups,
     Stats stats,
+    #[cfg(feature = "page")]
+    Report report,
     Get get,
     Search search,
     Tail tail,

@@ -11,7 +11,7 @@ use super::layout::{Page, figure};
 use super::message::{article, is_failed};
 use super::params::Params;
 use super::text::{count, counted, duration, start, time};
-use super::{Answer, Refusal, Site, run};
+use super::{Answer, Refusal, Reported, Site, run};
 use crate::collections::{CallQuery, ConversationQuery, MessageQuery, Order};
 use crate::error::Result;
 use crate::record::{Conversation, ConversationMessage, Kind, ToolCall};
@@ -23,6 +23,9 @@ const WINDOW: usize = 100;
 const BEFORE: usize = 20;
 /// A window ends with the message that reaches this number of bytes of HTML.
 const WINDOW_BYTES: usize = 600 << 10;
+/// Number of messages of a report, and the bytes of their HTML.
+const REPORTED_MESSAGES: usize = 5_000;
+const REPORT_BYTES: usize = 64 << 20;
 /// Number of messages of a sub-agent that are shown within its parent.
 const AGENT_MESSAGES: usize = 20;
 /// Number of sub-agents that are shown.
@@ -63,13 +66,47 @@ pub(super) fn page(site: &Site<'_>, id: Uuid, params: &Params) -> Answer {
         (totals(&whole))
         (transcript.links())
         (transcript.others(site.store)?)
-        (transcript.show(site.store)?)
+        (transcript.show(site.store, WINDOW_BYTES)?)
     };
     let page = Page {
         appends: Some(id.to_string()),
         ..Page::new(shown_title(title.as_deref()), "/ui/conversations", main)
     };
     Ok(page.live(&[Kind::Messages]))
+}
+
+/// A conversation with all its messages and its waterfall, for a report.
+pub(super) fn report(site: &Site<'_>, id: Uuid) -> Reported {
+    let Some(whole) = site.store.get_conversation(id)? else {
+        return Err(Refusal::Missing(format!("there is no conversation {id}")));
+    };
+    let query = MessageQuery {
+        order: Order::NewestFirst,
+        limit: REPORTED_MESSAGES,
+        ..MessageQuery::default()
+    };
+    let page = site.store.messages(id, &query)?;
+    let mut messages = page.items;
+    messages.reverse();
+    let shown = messages.len() as u64;
+    let window = Window {
+        messages,
+        ..Window::default()
+    };
+    let title = site.store.conversation_title(&whole.0)?;
+    let title = shown_title(title.as_deref()).to_owned();
+    let transcript = Transcript::new(site.store, id, window)?;
+    let run = run::of_session(site, id, &Params::default())?;
+    let main = html! {
+        h1 { (title) }
+        (about(&whole.0))
+        (totals(&whole))
+        (transcript.others(site.store)?)
+        @if page.next.is_some() { p.banner { "The latest " (count(shown)) " messages." } }
+        (transcript.show(site.store, REPORT_BYTES)?)
+        (run.main)
+    };
+    Ok((title, main))
 }
 
 fn place(store: &Store, id: Uuid, params: &Params) -> Result<Place, Refusal> {
@@ -290,14 +327,15 @@ impl Transcript {
         })
     }
 
-    fn show(&self, store: &Store) -> Result<Markup> {
+    /// The messages, of which the latest take at most about this number of bytes.
+    fn show(&self, store: &Store, bytes_max: usize) -> Result<Markup> {
         let budget = Budget::of_page();
         let messages = &self.window.messages;
         let mut shown: Vec<(&ConversationMessage, Markup)> = Vec::with_capacity(messages.len());
         let mut bytes = 0;
         // The latest ones are shown first: earlier ones may not fit.
         for message in messages.iter().rev() {
-            if bytes > WINDOW_BYTES {
+            if bytes > bytes_max {
                 break;
             }
             let call = message.tool_call_id.as_ref();

@@ -99,12 +99,12 @@ impl Page {
                     meta http-equiv="Content-Security-Policy" content=(policy);
                     link rel="icon" href="data:,";
                     style { (PreEscaped(STYLE)) }
-                    script { (PreEscaped(SCRIPT)) }
                 }
                 body data-file {
                     header.top { span.brand { "decklog" } button.help type="button" data-help hidden aria-label="Keys" { "?" } }
                     main id="main" tabindex="-1" { (self.main) }
                     (help())
+                    script { (PreEscaped(SCRIPT)) }
                 }
             }
         };

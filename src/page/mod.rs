@@ -17,16 +17,19 @@ mod lines;
 mod message;
 mod overview;
 mod params;
+mod report;
 mod run;
 mod runs;
 mod search;
 mod text;
 mod thoughts;
 
+use maud::Markup;
 use uuid::Uuid;
 
 #[cfg(feature = "http")]
 pub(crate) use self::layout::{ICON, SCRIPT, STYLE};
+pub use self::report::Report;
 
 use self::layout::{Page, message};
 use self::params::{Invalid, Params};
@@ -75,6 +78,9 @@ impl From<Invalid> for Refusal {
 }
 
 type Answer = Result<Page, Refusal>;
+
+/// The title and the content of a report.
+type Reported = Result<(String, Markup), Refusal>;
 
 /// The page at an address: its path, and its query without `?`.
 ///

@@ -8,13 +8,15 @@ use super::chart::{Column, columns};
 use super::conversations::table;
 use super::layout::{Page, choice, filters};
 use super::params::{Invalid, Params};
-use super::{Answer, Site};
+use super::{Answer, Reported, Site};
 use crate::analytics::{AnalyticsQuery, Bucket, Dimension, LatencyRow, UsageRow};
 use crate::collections::ConversationQuery;
 use crate::error::Result;
 use crate::record::{Day, Kind, now};
 
 const CONVERSATIONS: usize = 10;
+/// Number of conversations of a report.
+const REPORTED_CONVERSATIONS: usize = 1_000;
 /// Number of models with a colour of their own.
 const MODELS: usize = 6;
 /// Number of days of the default period.
@@ -82,26 +84,60 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
         ..ConversationQuery::default()
     };
     let latest = site.store.conversations(&latest)?.items;
-    let usage = site
-        .analytics
-        .usage(&period.query(vec![Dimension::Model]))?;
-    let latency = site.analytics.latency(&period.query(Vec::new()))?;
     let main = html! {
         h1 { "Overview" }
         (choice("Period", params, "/", "range", &[
             (Some("1d"), "today"), (Some("7d"), "7 days"), (None, "30 days"), (Some("90d"), "90 days"), (Some("365d"), "1 year"), (Some("all"), "all"),
         ]))
         (filters(params, "/", &[("since", "date", "From day (UTC)"), ("until", "date", "To day (UTC)")]))
-        div.cards data-part="charts" {
-            (chart("Messages by model", "", &usage.rows, |row| row.sums.messages))
-            (chart("Tokens by model", " tokens", &usage.rows, |row| row.sums.tokens_in.saturating_add(row.sums.tokens_out)))
-            (kinds_of_tokens(&usage.rows))
-            (latencies(&latency.rows))
-        }
+        (charts(site, &period)?)
         h2 { "Latest conversations" }
         div data-part="latest" { (table(site, &latest)?) }
     };
     Ok(Page::new("Overview", "/", main).live(&[Kind::Messages, Kind::Conversations]))
+}
+
+fn charts(site: &Site<'_>, period: &Period) -> Result<Markup> {
+    let usage = site
+        .analytics
+        .usage(&period.query(vec![Dimension::Model]))?;
+    let latency = site.analytics.latency(&period.query(Vec::new()))?;
+    let tokens = |row: &UsageRow| row.sums.tokens_in.saturating_add(row.sums.tokens_out);
+    Ok(html! {
+        div.cards data-part="charts" {
+            (chart("Messages by model", "", &usage.rows, |row| row.sums.messages))
+            (chart("Tokens by model", " tokens", &usage.rows, tokens))
+            (kinds_of_tokens(&usage.rows))
+            (latencies(&latency.rows))
+        }
+    })
+}
+
+/// The charts and the conversations of a period, for a report.
+pub(super) fn report(site: &Site<'_>, since: Option<Day>, until: Option<Day>) -> Reported {
+    let today = Day::of(now())?;
+    let since = since.unwrap_or_else(|| today.minus(DAYS - 1));
+    let last = until.map_or(today, |until| until.minus(1));
+    let days = [since, last].map(|day| day.to_string());
+    let period = Period::of(&Params::of(&[("since", &days[0]), ("until", &days[1])]))?;
+    let query = ConversationQuery {
+        since: Some(since.bounds_ms().0),
+        until: Some(last.bounds_ms().1),
+        limit: REPORTED_CONVERSATIONS,
+        ..ConversationQuery::default()
+    };
+    let list = site.store.conversations(&query)?;
+    let title = format!("{since} to {last}");
+    let main = html! {
+        h1 { (title) }
+        (charts(site, &period)?)
+        h2 { "Conversations" }
+        (table(site, &list.items)?)
+        @if list.items.len() < list.total {
+            p.note { "The latest " (list.items.len()) " of " (list.total) "." }
+        }
+    };
+    Ok((title, main))
 }
 
 fn name_of(bucket: Option<Day>) -> String {

@@ -24,6 +24,15 @@ impl Params {
         Params(pairs.filter(|(_, value)| !value.is_empty()).collect())
     }
 
+    pub fn of(pairs: &[(&str, &str)]) -> Params {
+        let pairs = pairs.iter();
+        Params(
+            pairs
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        )
+    }
+
     pub fn get(&self, name: &str) -> Option<&str> {
         let pair = self.0.iter().find(|(known, _)| known == name);
         pair.map(|(_, value)| value.as_str())

@@ -10,7 +10,7 @@ use super::layout::{Page, choice, figure};
 use super::message::{sort, summary};
 use super::params::Params;
 use super::text::{count, counted, dollars, duration, start, time};
-use super::{Answer, Refusal, Site};
+use super::{Answer, Refusal, Reported, Site};
 use crate::collections::{EventNode, SessionItem, SessionNode, SpanStatus};
 use crate::error::Result;
 use crate::record::{ConversationMessage, ConversationTurn, Event, Kind, TurnKind, now};
@@ -94,6 +94,12 @@ pub(super) fn of_event(site: &Site<'_>, id: i64, params: &Params) -> Answer {
         params,
     )?;
     Ok(Page::new(format!("Run: {title}"), "/ui/runs", main).live(&[Kind::Events]))
+}
+
+/// The waterfall of an event, for a report.
+pub(super) fn report(site: &Site<'_>, id: i64) -> Reported {
+    let page = of_event(site, id, &Params::default())?;
+    Ok((page.title, page.main))
 }
 
 fn of_node(store: &Store, node: &SessionNode) -> Result<Span> {

@@ -228,12 +228,16 @@ impl FromStr for Day {
 }
 
 /// Parses a time into epoch milliseconds. Accepts epoch milliseconds, RFC 3339, a day (its start),
-/// and the format that tables show. UTC unless the text has an offset.
+/// and the format that tables show; `today` and `yesterday` (their starts); and a time before now as
+/// a number of minutes, hours, days or weeks: `30m`, `12h`, `7d`, `2w`. UTC unless the text has an
+/// offset.
 ///
 /// ```
+/// use decklog::record::epoch_ms;
 /// for text in ["1766793600000", "2025-12-27", "2025-12-27T01:00:00+01:00", "2025-12-27T00:00:00"] {
-///     assert_eq!(decklog::record::epoch_ms(text)?, 1_766_793_600_000);
+///     assert_eq!(epoch_ms(text)?, 1_766_793_600_000);
 /// }
+/// assert!(epoch_ms("2d")? <= epoch_ms("yesterday")? && epoch_ms("yesterday")? < epoch_ms("today")?);
 /// # Ok::<(), decklog::Error>(())
 /// ```
 ///
@@ -246,6 +250,9 @@ pub fn epoch_ms(text: &str) -> Result<i64> {
     if let Ok(day) = text.parse::<Day>() {
         return Ok(day.bounds_ms().0);
     }
+    if let Some(ms) = relative_ms(text, super::now()) {
+        return Ok(ms);
+    }
     for format in ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f"] {
         if let Ok(time) = NaiveDateTime::parse_from_str(text, format) {
             return Ok(time.and_utc().timestamp_millis());
@@ -253,10 +260,33 @@ pub fn epoch_ms(text: &str) -> Result<i64> {
     }
     let time = DateTime::parse_from_rfc3339(text).map_err(|_| {
         Error::invalid(
-            "give epoch milliseconds, RFC 3339 (2025-12-27T08:30:00Z) or a day (2025-12-27)",
+            "give epoch milliseconds, RFC 3339 (2025-12-27T08:30:00Z), a day (2025-12-27), today, yesterday, or a time before now (30m, 12h, 7d, 2w)",
         )
     })?;
     Ok(time.timestamp_millis())
+}
+
+/// A time given relative to now.
+fn relative_ms(text: &str, now: i64) -> Option<i64> {
+    let today = now.div_euclid(DAY_MS) * DAY_MS;
+    match text {
+        "today" => return Some(today),
+        "yesterday" => return Some(today - DAY_MS),
+        _ => {}
+    }
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let unit = match unit {
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => DAY_MS,
+        "w" => 7 * DAY_MS,
+        _ => return None,
+    };
+    // The parser also accepts a sign.
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let number: i64 = number.parse().ok().filter(|_| is_number)?;
+    // A time before 1970 is before every record.
+    Some(now.saturating_sub(number.saturating_mul(unit)).max(0))
 }
 
 #[cfg(test)]
@@ -264,8 +294,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_time_is_given_relative_to_now() {
+        let now = 1_766_793_600_000 + 3 * 3_600_000;
+        for (text, expected) in [
+            ("today", Some(1_766_793_600_000)),
+            ("yesterday", Some(1_766_793_600_000 - DAY_MS)),
+            ("90m", Some(now - 5_400_000)),
+            ("12h", Some(now - 43_200_000)),
+            ("7d", Some(now - 7 * DAY_MS)),
+            ("2w", Some(now - 14 * DAY_MS)),
+            ("0d", Some(now)),
+            ("999999999999d", Some(0)),
+            ("9999999999999999999999d", None),
+            ("d", None),
+            ("-1d", None),
+            ("+1d", None),
+            ("1.5d", None),
+            ("7 d", None),
+            ("7é", None),
+            ("", None),
+        ] {
+            assert_eq!(relative_ms(text, now), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_instant_is_told_what_is_one() {
-        for text in ["", "yesterday", "2025-12-27 00:00", "2025-02-30"] {
+        for text in ["", "tomorrow", "2025-12-27 00:00", "2025-02-30"] {
             let error = epoch_ms(text).unwrap_err().to_string();
             assert!(error.contains("RFC 3339"), "{text}: {error}");
         }

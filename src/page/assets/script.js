@@ -60,7 +60,7 @@
     if (body.dataset.appends) {
       const list = one("[data-messages]");
       const last = list && all(":scope > [data-sequence]", list).at(-1);
-      if (!list || !list.dataset.end) return;
+      if (!list || !("end" in list.dataset)) return;
       const address = new URL(location.pathname, location.href);
       if (last) address.searchParams.set("from", String(Number(last.dataset.sequence) + 1));
       const page = await load(address);
