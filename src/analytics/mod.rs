@@ -3,6 +3,7 @@
 //! depends on the number of groups and days, not of messages. They are saved in the log's cache.
 //! Removed messages are in the rollups of the log.
 
+mod activity;
 mod answers;
 mod cache;
 mod cells;
@@ -15,6 +16,7 @@ mod turns;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+pub use activity::HourActivity;
 pub use answers::{
     ActiveReport, ActiveRow, CompressionReport, CompressionRow, CompressionSums, ContextReport,
     ContextRow, ContextSums, DashboardMetrics, ErrorCount, ErrorRow, ErrorSample, ErrorSums,

@@ -18,7 +18,7 @@ impl Store {
     /// let id = store.log_event(None, event_type::AGENT_STARTED, None)?;
     /// let lines = store.lines_of(&Key::Event(id))?;
     /// assert_eq!((lines.len(), lines[0].seq), (1, 1));
-    /// assert!(lines[0].file.ends_with("/events-000.jsonl"), "{}", lines[0].file);
+    /// assert!(lines[0].file.ends_with("/events.0001.jsonl"), "{}", lines[0].file);
     /// assert!(lines[0].text.contains("agent.started"));
     /// # Ok::<(), decklog::Error>(())
     /// ```

@@ -34,7 +34,7 @@ pub(crate) use rollups::{
 };
 
 pub(crate) use search::clipped;
-pub(crate) use seqs::with_seqs;
+pub(crate) use seqs::{times_of, with_seqs};
 
 pub use as_of::AsOf;
 pub use calls::CallQuery;

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::index::{Position, RowId, Select, Table};
 use crate::line::TypedRecord;
 use crate::record::Kind;
-use crate::store::{Inner, ReadAhead, Reads, Snapshot};
+use crate::store::{Inner, ReadAhead, Reads, Snapshot, Store};
 
 /// Calls `take` with the records that have these sequence numbers, each with its position among all
 /// records of its kind. Removed records are left out.
@@ -69,6 +69,31 @@ pub(super) fn read_each<K: Copy, T>(
         left = left.get(count..).unwrap_or_default();
     }
     Ok(())
+}
+
+/// Calls `take` with the time of each record of a kind that stands, from `since` to before `until`.
+pub(crate) fn times_of(
+    store: &Store,
+    kind: Kind,
+    since: i64,
+    until: i64,
+    mut take: impl FnMut(i64),
+) -> Result<()> {
+    let bounds = (Position::before(since), Position::before(until));
+    each_row(
+        store.inner(),
+        kind,
+        Select::All,
+        bounds,
+        false,
+        |view, id| {
+            let row = view.table(kind).row(id).filter(|row| row.stands());
+            if let Some(row) = row {
+                take(row.at);
+            }
+            Ok(ControlFlow::Continue(()))
+        },
+    )
 }
 
 /// Calls `each` with the rows of a list, in order, until it breaks. `reads`: it reads the line of

@@ -269,12 +269,13 @@ fn settings(message: &ConversationMessage) -> String {
         ("mode", message.orchestration_mode.as_deref()),
         ("task type", message.task_type.as_deref()),
     ];
-    let fields = fields
-        .iter()
-        .filter_map(|(name, value)| Some((name, (*value)?)));
-    fields
-        .map(|(name, value)| format!("{name}: {value}\n"))
-        .collect()
+    let mut lines = String::new();
+    for (name, value) in fields {
+        if let Some(value) = value {
+            lines.extend([name, ": ", value, "\n"]);
+        }
+    }
+    lines
 }
 
 /// Two runs side by side.

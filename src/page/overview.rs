@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::chart::{Column, columns};
+use super::chart::{Column, Hours, columns, heatmap};
 use super::conversations::table;
-use super::layout::{Page, choice, filters};
+use super::layout::{Page, choice, figure, filters};
 use super::params::{Invalid, Params};
+use super::text::{average, percent, short};
 use super::{Answer, Reported, Site};
-use crate::analytics::{AnalyticsQuery, Bucket, Dimension, LatencyRow, UsageRow};
+use crate::analytics::{AnalyticsQuery, Bucket, Dimension, LatencyRow, UsageRow, UsageSums};
 use crate::collections::ConversationQuery;
 use crate::error::Result;
 use crate::record::{Day, Kind, now};
@@ -19,6 +20,10 @@ const CONVERSATIONS: usize = 10;
 const REPORTED_CONVERSATIONS: usize = 1_000;
 /// Number of models with a colour of their own.
 const MODELS: usize = 6;
+/// Number of days of the heatmap.
+const HEAT_DAYS: u32 = 14;
+/// Number of days before today that make up the usual day.
+const USUAL_DAYS: u32 = 28;
 /// Number of days of the default period.
 const DAYS: u32 = 30;
 /// Longer periods are shown by week.
@@ -86,6 +91,8 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
     let latest = site.store.conversations(&latest)?.items;
     let main = html! {
         h1 { "Overview" }
+        (today(site)?)
+        h2 { "Over time" }
         (choice("Period", params, "/", "range", &[
             (Some("1d"), "today"), (Some("7d"), "7 days"), (None, "30 days"), (Some("90d"), "90 days"), (Some("365d"), "1 year"), (Some("all"), "all"),
         ]))
@@ -109,6 +116,116 @@ fn charts(site: &Site<'_>, period: &Period) -> Result<Markup> {
             (chart("Tokens by model", " tokens", &usage.rows, tokens))
             (kinds_of_tokens(&usage.rows))
             (latencies(&latency.rows))
+            (activity(site, period)?)
+        }
+    })
+}
+
+/// The messages of each hour of the last days of a period.
+fn activity(site: &Site<'_>, period: &Period) -> Result<Markup> {
+    let end = match period.until {
+        Some(until) => until.minus(1),
+        None => Day::of(now())?,
+    };
+    let begin = end.minus(HEAT_DAYS - 1);
+    let begin = period.since.map_or(begin, |since| since.max(begin));
+    let (since, until) = (begin.bounds_ms().0, end.bounds_ms().1);
+    let mut rows: BTreeMap<Day, [u64; 24]> = BTreeMap::new();
+    let mut day = begin;
+    while day <= end {
+        rows.insert(day, [0; 24]);
+        let Some(next) = day.next() else { break };
+        day = next;
+    }
+    for hour in site.analytics.activity(since, until.max(since))? {
+        let day = Day::of(hour.at)?;
+        let of_day = usize::try_from((hour.at - day.bounds_ms().0) / 3_600_000);
+        let counts = rows.entry(day).or_default();
+        if let Some(count) = of_day.ok().and_then(|nth| counts.get_mut(nth)) {
+            *count = hour.messages;
+        }
+    }
+    let row = |(day, counts): (Day, [u64; 24])| Hours {
+        name: day.to_string(),
+        counts,
+    };
+    let rows: Vec<Hours> = rows.into_iter().rev().map(row).collect();
+    Ok(card(
+        "Messages by hour (UTC)",
+        &heatmap("Messages by hour", "messages", &rows),
+    ))
+}
+
+/// Today, each number beside that of the usual day: the average of the days with messages among
+/// the 28 before.
+fn today(site: &Site<'_>) -> Result<Markup> {
+    let today = Day::of(now())?;
+    let query = |since: Day, until: Option<Day>, bucket| AnalyticsQuery {
+        since: Some(since),
+        until,
+        group: Some(Vec::new()),
+        bucket: Some(bucket),
+        limit: None,
+    };
+    let (usage, latency) = (
+        site.analytics
+            .usage(&query(today, None, Bucket::All))?
+            .total,
+        site.analytics
+            .latency(&query(today, None, Bucket::All))?
+            .total
+            .latency_ms,
+    );
+    let errors = site
+        .analytics
+        .errors(&query(today, None, Bucket::All))?
+        .total;
+    let before = today.minus(USUAL_DAYS);
+    let days = site
+        .analytics
+        .usage(&query(before, Some(today), Bucket::Day))?;
+    let usual_latency = site
+        .analytics
+        .latency(&query(before, Some(today), Bucket::All))?
+        .total;
+    let usual_errors = site
+        .analytics
+        .errors(&query(before, Some(today), Bucket::All))?
+        .total;
+    let active = AnalyticsQuery {
+        group: None,
+        ..query(before, None, Bucket::Day)
+    };
+    let active = site.analytics.active(&active)?.rows;
+    let of_today = active.iter().find(|row| row.bucket == Some(today));
+    let others = active.iter().filter(|row| row.bucket != Some(today));
+    let others: Vec<u64> = others.map(|row| row.conversations).collect();
+    let usual = |sum: u64, days: usize| {
+        let average = float(sum) / float(days as u64);
+        (days > 0).then(|| format!("usually {}", short(average.round())))
+    };
+    let usual_sum = |of: fn(&UsageSums) -> u64| usual(of(&days.total), days.rows.len());
+    let number = |of: fn(&UsageSums) -> u64| short(float(of(&usage)));
+    let ms = |ms: Option<f64>| ms.map_or_else(|| "–".to_owned(), average);
+    let rate = |rate: Option<f64>| rate.map_or_else(|| "–".to_owned(), percent);
+    let usually = |text: String| (text != "–").then(|| format!("usually {text}"));
+    let conversations = of_today.map_or(0, |row| row.conversations);
+    let sum = others
+        .iter()
+        .fold(0, |sum: u64, more| sum.saturating_add(*more));
+    let usual_ms = usual_latency.latency_ms;
+    Ok(html! {
+        h2 { "Today (UTC)" }
+        dl.figures data-part="today" {
+            (figure("Conversations", short(float(conversations)), usual(sum, others.len())))
+            (figure("Messages", number(|it| it.messages), usual_sum(|it| it.messages)))
+            (figure("Input tokens", number(|it| it.tokens_input), usual_sum(|it| it.tokens_input)))
+            (figure("Cache read", number(|it| it.tokens_cache_read), usual_sum(|it| it.tokens_cache_read)))
+            (figure("Cache write", number(|it| it.tokens_cache_write), usual_sum(|it| it.tokens_cache_write)))
+            (figure("Output tokens", number(|it| it.tokens_out), usual_sum(|it| it.tokens_out)))
+            (figure("Latency, average", ms(latency.avg), usually(ms(usual_ms.avg))))
+            (figure("Latency, p95", ms(latency.p95), usually(ms(usual_ms.p95))))
+            (figure("Error rate", rate(errors.error_rate), usually(rate(usual_errors.error_rate))))
         }
     })
 }
@@ -126,15 +243,15 @@ pub(super) fn report(site: &Site<'_>, since: Option<Day>, until: Option<Day>) ->
         limit: REPORTED_CONVERSATIONS,
         ..ConversationQuery::default()
     };
-    let list = site.store.conversations(&query)?;
+    let found = site.store.conversations(&query)?;
     let title = format!("{since} to {last}");
     let main = html! {
         h1 { (title) }
         (charts(site, &period)?)
         h2 { "Conversations" }
-        (table(site, &list.items)?)
-        @if list.items.len() < list.total {
-            p.note { "The latest " (list.items.len()) " of " (list.total) "." }
+        (table(site, &found.items)?)
+        @if found.items.len() < found.total {
+            p.note { "The latest " (found.items.len()) " of " (found.total) "." }
         }
     };
     Ok((title, main))

@@ -29,12 +29,14 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
                 after: params.read::<SearchCursor>("after")?,
             };
             let end = Instant::now() + TIME_MAX;
-            let found = site
-                .store
-                .search_with(&query, &mut |_| match Instant::now() < end {
-                    true => ControlFlow::Continue(()),
-                    false => ControlFlow::Break(()),
-                })?;
+            let mut go_on = |_| {
+                if Instant::now() < end {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            };
+            let found = site.store.search_with(&query, &mut go_on)?;
             Some((text, found))
         }
         None => None,

@@ -86,15 +86,13 @@ pub(super) fn counted(number: u64, word: &str) -> String {
 
 /// A time in epoch milliseconds. The script shows it in local time.
 pub(super) fn time(at: i64) -> Markup {
-    match Timestamp::from_ms(at) {
-        Ok(time) => {
-            let text = time.as_str();
-            let shown = text.get(..19).unwrap_or(text).replace('T', " ");
-            html! { time datetime=(text) { (shown) " UTC" } }
-        }
+    let Ok(time) = Timestamp::from_ms(at) else {
         // Only a forged line has such a time.
-        Err(_) => html! { (at) " ms" },
-    }
+        return html! { (at) " ms" };
+    };
+    let text = time.as_str();
+    let shown = text.get(..19).unwrap_or(text).replace('T', " ");
+    html! { time datetime=(text) { (shown) " UTC" } }
 }
 
 /// The start of a text, on one line.

@@ -157,7 +157,7 @@ test("the content of the samples is shown as what it is", LIMIT, async () => {
   assert.ok(await page.locator(".markdown code", { hasText: "hoge.py" }).count());
   await page.getByRole("link", { name: "JSONL" }).nth(1).click();
   await page.waitForURL(/\/ui\/lines\/messages\//);
-  assert.ok((await page.locator("main").textContent()).includes("messages-000.jsonl"));
+  assert.ok((await page.locator("main").textContent()).includes("messages.0001.jsonl"));
   await page.goBack();
   assert.equal(new URL(page.url()).pathname, `/ui/conversations/${claude.id}`);
   await done();

@@ -110,7 +110,7 @@ fn indented(text: &str) -> String {
             }
             '{' | '[' => {
                 out.push(c);
-                while chars.next_if(|c| c.is_ascii_whitespace()).is_some() {}
+                while chars.next_if(char::is_ascii_whitespace).is_some() {}
                 if chars.peek().is_some_and(|c| !matches!(c, '}' | ']')) {
                     depth += 1;
                     line(&mut out, depth);

@@ -11,7 +11,7 @@ pub(in crate::page) fn markdown(text: &str, budget: &Budget) -> Markup {
     let (text, note) = budget.cut(text);
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
     let mut safe = Safe::default();
-    let events = Parser::new_ext(text, options).flat_map(|event| safe.event(event, budget));
+    let events = Parser::new_ext(text, options).filter_map(|event| safe.event(event, budget));
     let mut written = String::with_capacity(text.len() * 2);
     to_html::push_html(&mut written, events);
     html! {
