@@ -336,10 +336,7 @@ fn a_browser_logs_in_once_by_its_address() {
         405
     );
     let answer = login(code);
-    assert_eq!(
-        (answer.status, answer.header("location")),
-        (303, Some("/analytics/dashboard"))
-    );
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/")));
     assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
     assert_eq!(answer.header("cache-control"), Some("no-store"));
     let cookie = cookie_of(&answer);

@@ -18,6 +18,8 @@ mod kills;
 mod mcp;
 mod memory;
 mod metrics;
+#[cfg(feature = "page")]
+mod page;
 #[cfg(unix)]
 mod process;
 mod proposals;
