@@ -61,7 +61,9 @@ mod line;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod ndjson;
+// Without the service, only reports are made.
 #[cfg(feature = "page")]
+#[cfg_attr(not(feature = "http"), allow(dead_code))]
 pub mod page;
 pub mod privacy;
 pub mod record;
