@@ -7,7 +7,9 @@ use super::text::short;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 150.0;
+/// Height of the names below the columns, and of the maximum above them.
 const AXIS: f64 = 18.0;
+const TOP: f64 = 15.0;
 /// Number of colours of the style sheet for series.
 const COLOURS: usize = 8;
 
@@ -26,12 +28,12 @@ pub(super) fn columns(title: &str, unit: &str, series: &[&str], columns: &[Colum
     }
     #[allow(clippy::cast_precision_loss)] // A few columns.
     let step = WIDTH / columns.len() as f64;
-    let inner = HEIGHT - AXIS;
+    let inner = HEIGHT - AXIS - TOP;
     html! {
         figure.chart {
             svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label={ (title) ", at most " (short(max)) (unit) } {
                 @for line in [0.0, 0.5, 1.0] {
-                    line.grid x1="0" x2=(WIDTH) y1=(fine(inner * line)) y2=(fine(inner * line)) {}
+                    line.grid x1="0" x2=(WIDTH) y1=(fine(TOP + inner * line)) y2=(fine(TOP + inner * line)) {}
                 }
                 text.axis x="2" y="11" { (short(max)) (unit) }
                 @for (nth, column) in columns.iter().enumerate() {

@@ -18,6 +18,8 @@ use crate::record::{Day, Kind, now};
 const CONVERSATIONS: usize = 10;
 /// Number of conversations of a report.
 const REPORTED_CONVERSATIONS: usize = 1_000;
+/// The name for messages without a model.
+const NO_MODEL: &str = "no model";
 /// Number of models with a colour of their own.
 const MODELS: usize = 6;
 /// Number of days of the heatmap.
@@ -296,18 +298,19 @@ fn chart(title: &str, unit: &str, rows: &[UsageRow], of: impl Fn(&UsageRow) -> u
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     let model = |row: &UsageRow| row.of.model_used.clone();
     for row in rows {
-        let name = row.of.model_used.as_deref().unwrap_or("no model");
+        let name = row.of.model_used.as_deref().unwrap_or(NO_MODEL);
         let sum = sums.entry(name).or_default();
         *sum = sum.saturating_add(of(row));
     }
     let mut names: Vec<(&str, u64)> = sums.into_iter().filter(|(_, sum)| *sum > 0).collect();
-    names.sort_by_key(|(_, sum)| std::cmp::Reverse(*sum));
+    // In every chart, a model has the colour of its rank.
+    names.sort_by_key(|(name, sum)| (*name == NO_MODEL, std::cmp::Reverse(*sum)));
     let mut names: Vec<&str> = names.into_iter().map(|(name, _)| name).collect();
     let has_others = names.len() > MODELS;
     names.truncate(MODELS);
     let place = |row: &UsageRow| {
         let model = model(row);
-        let name = model.as_deref().unwrap_or("no model");
+        let name = model.as_deref().unwrap_or(NO_MODEL);
         names
             .iter()
             .position(|known| *known == name)

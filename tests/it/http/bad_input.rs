@@ -235,7 +235,7 @@ impl Described {
         } else if is("boolean") {
             bad.extend(["maybe", "2"]);
         } else if schema["oneOf"].is_array() {
-            bad.extend(["yesterday", "2025-13-01", ""]);
+            bad.extend(["someday", "2025-13-01", ""]);
         } else if schema["format"] == "uuid" || schema["enum"].is_array() || is("object") {
             bad.extend(["nonsense", "%00", ""]);
         } else if schema["pattern"].is_string() {

@@ -58,7 +58,7 @@ fn prompts_say_what_they_take() {
         ),
         ("daily_review", json!({ "day": "2025-02-30" }), "2026-07-28"),
         ("daily_review", json!({ "day": [] }), "must be a text"),
-        ("find_failures", json!({ "since": "yesterday" }), "RFC 3339"),
+        ("find_failures", json!({ "since": "someday" }), "RFC 3339"),
         ("find_failures", json!({ "since": "-5" }), "1970"),
         ("what_happend", json!({}), "what_happened"),
     ] {
