@@ -156,11 +156,10 @@ fn parent_of(txn: &Txn<'_>, loc: Loc, key: [&str; 2]) -> Result<Uuid> {
         && let Some(parent_id) = &envelope.lookups[0]
         && let Ok(parent_id) = Uuid::try_parse_ascii(parent_id.text(&mut [0; Value::BYTES]))
     {
-        let is_part = |(known, part): (&Value<'_>, &str)| {
-            known.text(&mut [0; Value::BYTES]) == part.as_bytes()
-        };
-        let is_its = envelope.key.iter().zip(key).all(is_part);
-        return is_its.then_some(parent_id).ok_or_else(collision);
+        return envelope
+            .has_key(key)
+            .then_some(parent_id)
+            .ok_or_else(collision);
     }
     let req: ToolCallReq = read_as(txn, loc)?;
     let is_its = [&*req.request_id.to_string(), &*req.call_id] == key;

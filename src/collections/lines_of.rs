@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::index::Loc;
-use crate::line::{Envelope, Value};
+use crate::line::Envelope;
 use crate::record::Key;
 use crate::store::{LogLine, Reads, Snapshot, Store};
 
@@ -29,7 +29,8 @@ impl Store {
 
 fn lines_of(view: &Snapshot<'_>, key: &Key) -> Result<Vec<LogLine>> {
     let (kind, parts) = (key.kind(), key.parts());
-    let Some((id, row)) = view.find(kind, parts.each_ref().map(String::as_str)) else {
+    let parts = parts.each_ref().map(String::as_str);
+    let Some((id, row)) = view.find(kind, parts) else {
         return Ok(Vec::new());
     };
     let known = view.table(kind).history(id).unwrap_or_default().iter();
@@ -39,12 +40,7 @@ fn lines_of(view: &Snapshot<'_>, key: &Key) -> Result<Vec<LogLine>> {
     let mut lines = Vec::with_capacity(locs.len());
     for loc in locs {
         let (decoded, is_good) = view.read_checked(kind, loc)?;
-        let found = Envelope::of(&decoded.record, 0).key;
-        let mut room = [[0; Value::BYTES]; 2];
-        let mut both = found.iter().zip(&mut room).zip(&parts);
-        // The index has only hashes of keys.
-        let is_its = both.all(|((found, room), given)| found.text(room) == given.as_bytes());
-        if !is_good || !is_its {
+        if !is_good || !Envelope::of(&decoded.record, 0).has_key(parts) {
             continue;
         }
         let (file, offset) = view.place(loc);

@@ -1,6 +1,5 @@
 //! `/search`: full-text search over all records.
 
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use axum::extract::State;
@@ -65,14 +64,7 @@ pub(super) async fn search(
     };
     app.read_much(move |app| {
         let end = Instant::now() + SEARCH_TIME_MAX;
-        let mut go_on = |_| {
-            if Instant::now() < end {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
-            }
-        };
-        let found = app.store.search_with(&query, &mut go_on);
+        let found = app.store.search_until(&query, end);
         let found = found.map_err(|e| match e.kind() {
             ErrorKind::InvalidInput => Problem::bad_request(e.reason()).with_field("text"),
             _ => Problem::from(e),

@@ -140,6 +140,12 @@ impl<'a> Envelope<'a> {
         }
     }
 
+    /// Whether the line's key has these parts. The index has only hashes of keys.
+    pub(crate) fn has_key(&self, parts: [&str; 2]) -> bool {
+        let mut both = self.key.iter().zip(parts);
+        both.all(|(part, given)| part.text(&mut [0; Value::BYTES]) == given.as_bytes())
+    }
+
     /// Whether both would give the same index entry.
     pub(super) fn is_as(&self, other: &Envelope<'_>) -> bool {
         let same = |one: &Value<'_>, other: &Value<'_>| {

@@ -8,6 +8,8 @@ mod raw;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+#[cfg(any(feature = "http", feature = "page"))]
+use std::time::Instant;
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -132,6 +134,18 @@ impl Store {
     /// bytes; [`Io`](crate::ErrorKind::Io) if the log cannot be read.
     pub fn search(&self, query: &SearchQuery) -> Result<Found> {
         self.search_with(query, &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// Like [`search`](Store::search), but returns the matches found so far when `end` has come.
+    #[cfg(any(feature = "http", feature = "page"))]
+    pub(crate) fn search_until(&self, query: &SearchQuery, end: Instant) -> Result<Found> {
+        self.search_with(query, &mut |_| {
+            if Instant::now() < end {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        })
     }
 
     /// Like [`search`](Store::search), but calls `go_on` after every 256 KiB, or after every

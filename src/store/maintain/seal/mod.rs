@@ -7,7 +7,7 @@ use std::io;
 
 pub(crate) use self::log::SealLog;
 use crate::error::{Error, ErrorKind, Result};
-use crate::line::{Decoded, Envelope, Value};
+use crate::line::{Decoded, Envelope};
 use crate::record::{Day, Key, now};
 use crate::segment::SegmentName;
 use crate::segment::seal::{Contents, Proof, Seal, SealHead, SealReason, hash_segment};
@@ -124,17 +124,12 @@ impl Store {
 /// The position of the last line that asserts a record.
 fn place_of(view: &Snapshot<'_>, key: &Key) -> Result<Option<(SegmentName, u64)>> {
     let (kind, parts) = (key.kind(), key.parts());
-    let Some((_, row)) = view.find(kind, parts.each_ref().map(String::as_str)) else {
+    let parts = parts.each_ref().map(String::as_str);
+    let Some((_, row)) = view.find(kind, parts) else {
         return Ok(None);
     };
     let Decoded { record, .. } = view.read(kind, row.asserted)?;
-    let found = Envelope::of(&record, 0).key;
-    let mut room = [[0; Value::BYTES]; 2];
-    let is_it = found
-        .iter()
-        .zip(&mut room)
-        .zip(&parts)
-        .all(|((found, room), given)| found.text(room) == given.as_bytes());
+    let is_it = Envelope::of(&record, 0).has_key(parts);
     let name = view.segment(row.asserted);
     Ok(is_it.then_some((name, u64::from(row.asserted.offset))))
 }
