@@ -55,6 +55,7 @@ mod error;
 pub mod fuzz;
 #[cfg(feature = "http")]
 pub mod http;
+pub mod human;
 pub mod import;
 mod index;
 mod line;

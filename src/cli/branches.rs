@@ -4,11 +4,11 @@
 use std::fmt::Write;
 use std::io;
 
+use decklog::human::count;
 use decklog::tree::SpanStatus;
 
 use super::escape::one_line;
 use super::output::{Colour, Output, Span};
-use super::show::grouped;
 
 /// Maximum depth that is drawn. For a deeper node the depth is printed as a number.
 const LEVELS_MAX: usize = 40;
@@ -41,7 +41,7 @@ pub fn draw(out: &mut Output, nodes: &[Node]) -> io::Result<()> {
             };
             let took = node.duration_ms.map_or(String::new(), |ms| {
                 let sign = if ms < 0 { "-" } else { "" };
-                format!(" {sign}{} ms", grouped(ms.unsigned_abs()))
+                format!(" {sign}{} ms", count(ms.unsigned_abs()))
             });
             Span::new(format!("  {}{took}", status.as_str()), Some(colour))
         });
@@ -101,7 +101,7 @@ impl Branch {
         }
         if self.depth > levels {
             // Writing to a String cannot fail.
-            let _ = write!(drawn, "[{}] ", grouped(self.depth as u64));
+            let _ = write!(drawn, "[{}] ", count(self.depth as u64));
         } else if self.depth > 0 {
             drawn.push_str(if self.is_last { "└─ " } else { "├─ " });
         }

@@ -1,11 +1,11 @@
 //! `decklog compact`
 
+use decklog::human::counted;
 use decklog::retention::{CompactOptions, CompactedPart};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::removal::{self, Part};
-use super::show::count;
 
 /// Drop old superseded and retracted versions, and join small segments
 ///
@@ -39,7 +39,7 @@ impl Part for CompactedPart {
         let what = format!("{}  {:<20}", self.day, self.kind.stem());
         let joined = match self.joined as u64 {
             0 => String::new(),
-            joined => format!("{} joined", count(joined, "segment")),
+            joined => format!("{} joined", counted(joined, "segment")),
         };
         (what, self.lines, self.bytes, joined)
     }

@@ -4,13 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use decklog::health::{Damage, DamageClass};
+use decklog::human::counted;
 use decklog::retention::RetentionSettings;
 use decklog::{Durability, Options, Settings, Store};
 use serde::Serialize;
 
 use super::exit::Failure;
 use super::output::{self, Output};
-use super::show::count;
 
 /// Printed for a store that an import created.
 pub const KEEPS_ALL: &str =
@@ -133,7 +133,7 @@ fn with_warnings(store: Store) -> Result<Store, Failure> {
     warn_of_key_inside(&store);
     let damage = damage.iter().filter(|it| !is_of_manifest(it)).count();
     if damage > 0 {
-        let places = count(damage as u64, "place");
+        let places = counted(damage as u64, "place");
         output::say(&format!(
             "{places} in the log {} damaged or changed by hand: see 'decklog doctor'",
             if damage == 1 { "is" } else { "are" }

@@ -1,12 +1,12 @@
 //! `decklog conversations`
 
+use decklog::human::count;
 use decklog::query::{ConversationQuery, Order};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::Printer;
 use super::pages::each;
-use super::show::grouped;
 
 /// Every page counts the whole list again, so a few large pages are better than many.
 const PAGE_CONVERSATIONS: usize = 4096;
@@ -70,7 +70,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let shown = printer.end("no conversations match; names are case-sensitive");
     let next = args.offset.saturating_add(shown);
     if next < total {
-        let (shown, total) = (grouped(shown as u64), grouped(total as u64));
+        let (shown, total) = (count(shown as u64), count(total as u64));
         context.say_below(&format!(
             "{shown} of {total} conversations shown: continue with --offset {next}, or set --limit"
         ))?;

@@ -5,6 +5,7 @@ use std::io;
 
 use decklog::Kind;
 use decklog::health::{Damage, DamageClass, DamageCounts, Health, LockState, Usage, Verification};
+use decklog::human::{count, counted};
 use decklog::retention::NextRemoval;
 use decklog::storage::{Disk, Volume};
 use serde::Serialize;
@@ -13,7 +14,6 @@ use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::output::Output;
-use super::show::{count, grouped};
 use super::{time, verify};
 
 /// Warns if less space is free than a full segment takes.
@@ -114,8 +114,8 @@ fn findings(health: &Health, counts: DamageCounts) -> impl Iterator<Item = Findi
 
 /// Problems at positions in files.
 fn of_places(counts: &DamageCounts) -> [Problem; 5] {
-    let unreadable = count(counts.unreadable, "file or directory");
-    let missing = count(counts.missing, "file");
+    let unreadable = counted(counts.unreadable, "file or directory");
+    let missing = counted(counts.missing, "file");
     let damaged = counts.damaged + counts.too_long;
     let changed = counts.changed + counts.chain;
     [
@@ -154,10 +154,10 @@ fn of_places(counts: &DamageCounts) -> [Problem; 5] {
 
 /// Problems of whole files.
 fn of_files(counts: &DamageCounts) -> [Problem; 4] {
-    let repeated = count(counts.repeated, "file");
-    let misplaced = count(counts.misplaced, "file");
-    let no_file = count(counts.no_file, "segment's name");
-    let torn = count(counts.torn, "last line");
+    let repeated = counted(counts.repeated, "file");
+    let misplaced = counted(counts.misplaced, "file");
+    let no_file = counted(counts.no_file, "segment's name");
+    let torn = counted(counts.torn, "last line");
     [
         (
             counts.repeated,
@@ -189,7 +189,7 @@ fn of_files(counts: &DamageCounts) -> [Problem; 4] {
 /// Problems of the disk of the store.
 fn of_volume(volume: &Volume) -> [Problem; 2] {
     let file_system = one_line(&volume.file_system);
-    let free = grouped(volume.free_bytes);
+    let free = count(volume.free_bytes);
     [
         (
             u64::from(volume.is_network),
@@ -208,33 +208,33 @@ fn of_volume(volume: &Volume) -> [Problem; 2] {
 
 fn places(n: u64) -> String {
     let is = if n == 1 { "is" } else { "are" };
-    format!("{} {is}", count(n, "place"))
+    format!("{} {is}", counted(n, "place"))
 }
 
 fn text(out: &mut Output, store: &str, health: &Health, findings: &[Finding]) -> io::Result<()> {
     let mut say = |what: &str, text: String| out.line(&format!("{what:<11} {text}"));
     say("store", one_line(store).into_owned())?;
     let segments = health.usage.iter().map(|usage| usage.segments).sum();
-    let segments = count(segments, "segment");
-    let bytes = grouped(health.bytes());
-    let last = grouped(health.last_seq);
+    let segments = counted(segments, "segment");
+    let bytes = count(health.bytes());
+    let last = count(health.last_seq);
     say("log", format!("{segments}, {bytes} bytes, last seq {last}"))?;
     say("lock", lock(health.lock))?;
     if let Some(volume) = &health.volume {
-        let free = grouped(volume.free_bytes >> 20);
+        let free = count(volume.free_bytes >> 20);
         let file_system = one_line(&volume.file_system);
         say("disk", format!("{file_system}, {free} MiB free"))?;
     }
     if health.quarantine_files > 0 {
-        let files = count(health.quarantine_files, "file");
-        let bytes = grouped(health.quarantine_bytes);
+        let files = counted(health.quarantine_files, "file");
+        let bytes = count(health.quarantine_bytes);
         let text = format!("{files}, {bytes} bytes: inspect them; they can be deleted");
         say("quarantine", text)?;
     }
     let removed = &health.removed;
     if let (Some(at), Some(reason)) = (removed.last_at, removed.last_reason) {
-        let lines = count(removed.lines, "line");
-        let bytes = grouped(removed.bytes);
+        let lines = counted(removed.lines, "line");
+        let bytes = count(removed.bytes);
         let (last, why) = (time::shown(at), reason.as_str());
         let text = format!("{lines}, {bytes} bytes; last on {last} UTC ({why})");
         say("removed", text)?;
@@ -244,7 +244,7 @@ fn text(out: &mut Output, store: &str, health: &Health, findings: &[Finding]) ->
         say(about, goes_next(next))?;
     }
     if let Some(max_bytes) = health.max_bytes {
-        let (bytes, most) = (grouped(health.capped_bytes()), grouped(max_bytes));
+        let (bytes, most) = (count(health.capped_bytes()), count(max_bytes));
         let text = format!(
             "{bytes} of {most} bytes; above that, the oldest days are removed (retention.max_bytes)"
         );
@@ -273,10 +273,10 @@ fn text(out: &mut Output, store: &str, health: &Health, findings: &[Finding]) ->
 /// The next removal of a kind by retention, and its time.
 fn goes_next(next: &NextRemoval) -> String {
     let what = if next.kind == Kind::Conversations {
-        let talks = count(next.conversations, "conversation");
+        let talks = counted(next.conversations, "conversation");
         format!("{talks} that ended on {}", next.day)
     } else {
-        let bytes = grouped(next.bytes);
+        let bytes = count(next.bytes);
         format!("{} of {}, {bytes} bytes", next.kind.stem(), next.day)
     };
     let when = match decklog::Timestamp::now().at() {
@@ -315,12 +315,12 @@ fn by_kind(out: &mut Output, usage: &[Usage]) -> io::Result<()> {
         let range = match days[..] {
             [one] => one.day.to_string(),
             [first, .., last] => {
-                let count = grouped(days.len() as u64);
+                let count = count(days.len() as u64);
                 format!("{} to {}, {count}", first.day, last.day)
             }
             [] => String::new(),
         };
-        row(kind.stem(), &grouped(segments), &grouped(bytes), &range)?;
+        row(kind.stem(), &count(segments), &count(bytes), &range)?;
     }
     Ok(())
 }

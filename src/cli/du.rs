@@ -6,13 +6,13 @@ use std::io;
 use clap::ValueEnum;
 use decklog::Kind;
 use decklog::health::{Health, Usage};
+use decklog::human::count;
 use decklog::record::Day;
 use serde::Serialize;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::output::Output;
-use super::show::grouped;
 
 /// Show the size of the log, by kind and day
 ///
@@ -104,16 +104,16 @@ fn text(
     beside: &[(&'static str, u64)],
 ) -> io::Result<()> {
     let mut row = |what: &str, segments: &str, bytes: u64| {
-        let bytes = grouped(bytes);
+        let bytes = count(bytes);
         out.line(&format!("{what:<32} {segments:>9} {bytes:>17}"))
     };
     for sum in usage {
         let (day, kind) = (sum.day.map(|day| day.to_string()), sum.kind.map(Kind::stem));
         let what: Vec<&str> = day.as_deref().into_iter().chain(kind).collect();
-        row(&what.join(" "), &grouped(sum.segments), sum.bytes)?;
+        row(&what.join(" "), &count(sum.segments), sum.bytes)?;
     }
     let segments = usage.iter().map(|sum| sum.segments).sum();
-    row("total", &grouped(segments), bytes)?;
+    row("total", &count(segments), bytes)?;
     for (name, bytes) in beside.iter().filter(|(_, bytes)| *bytes > 0) {
         row(name.trim_end_matches("_bytes"), "", *bytes)?;
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use decklog::human::{count, counted};
 use decklog::import::{Broken, Expired, FileReport, Format, Importer, Progress, Report};
 use decklog::{Durability, ErrorKind, Store};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,7 +15,7 @@ use super::context::{Context, KEEPS_ALL};
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::output::{self, Output};
-use super::show::{count, grouped, parts_of};
+use super::show::parts_of;
 
 /// Printed after a change of the store's settings.
 const CHANGED: &str = "The settings retention.conversation_turns, retention.tool_calls, retention.messages and retention.errors are forever now.";
@@ -143,7 +144,7 @@ fn import(store: &Store, args: &Args, paths: &[PathBuf], is_json: bool) -> Resul
         bar.finish_and_clear();
     }
     if let Err(error) = read {
-        let words = format!("stopped, {} added before", count(report.added, "line"));
+        let words = format!("stopped, {} added before", counted(report.added, "line"));
         return Err(Failure::from(error).in_front(&words));
     }
     for broken in refused {
@@ -190,15 +191,15 @@ fn is_about(error: &decklog::Error, path: &Path) -> bool {
 pub fn show(out: &mut Output, report: &Report, store: &str) -> std::io::Result<()> {
     out.line(&format!(
         "{} with {} read, {} added to {}",
-        count(report.files, "file"),
-        count(report.lines, "line"),
-        count(report.added, "record"),
+        counted(report.files, "file"),
+        counted(report.lines, "line"),
+        counted(report.added, "record"),
         one_line(store)
     ))?;
     if report.unchanged > 0 {
         out.line(&format!(
             "  {} unchanged since an earlier import, not read again",
-            count(report.unchanged, "file")
+            counted(report.unchanged, "file")
         ))?;
     }
     if report.files == 0 {
@@ -206,20 +207,20 @@ pub fn show(out: &mut Output, report: &Report, store: &str) -> std::io::Result<(
     }
     out.line(&format!(
         "  {}, {}, {}",
-        count(report.turns, "turn"),
-        count(report.tool_calls, "tool call"),
-        count(report.tool_results, "tool result"),
+        counted(report.turns, "turn"),
+        counted(report.tool_calls, "tool call"),
+        counted(report.tool_results, "tool result"),
     ))?;
     out.line(&format!(
         "  {} with {}",
-        count(report.conversations, "conversation"),
-        count(report.messages, "message"),
+        counted(report.conversations, "conversation"),
+        counted(report.messages, "message"),
     ))?;
     out.line(&format!(
         "  {}, {} tokens in, {} out",
-        count(report.api_responses, "API response"),
-        grouped(report.tokens_in),
-        grouped(report.tokens_out),
+        counted(report.api_responses, "API response"),
+        count(report.tokens_in),
+        count(report.tokens_out),
     ))?;
     let split = parts_of([
         (report.tokens_cache_write, "written to a cache"),
@@ -230,13 +231,13 @@ pub fn show(out: &mut Output, report: &Report, store: &str) -> std::io::Result<(
         out.line(&format!("  of these tokens {split}"))?;
     }
     if report.repeated > 0 {
-        let repeated = count(report.repeated, "line");
+        let repeated = counted(report.repeated, "line");
         out.line(&format!(
             "  {repeated} of forked sessions skipped, as they belong to the original sessions"
         ))?;
     }
     if report.unfinished > 0 {
-        let files = count(report.unfinished, "file");
+        let files = counted(report.unfinished, "file");
         out.line(&format!(
             "  {files} with an incomplete last line: import again later"
         ))?;
@@ -244,8 +245,8 @@ pub fn show(out: &mut Output, report: &Report, store: &str) -> std::io::Result<(
     if report.left_out > 0 {
         out.line(&format!(
             "  {} skipped, as they were erased: --restore-erased restores them (conversations and requests: {})",
-            count(report.left_out, "record"),
-            grouped(report.erased),
+            counted(report.left_out, "record"),
+            count(report.erased),
         ))?;
     }
     show_skipped(out, report)
@@ -257,7 +258,7 @@ fn show_skipped(out: &mut Output, report: &Report) -> std::io::Result<()> {
         out.line("Unknown lines, skipped:")?;
     }
     for (what, n) in &report.not_understood {
-        out.line(&format!("  {:>6}  {}", grouped(*n), one_line(what)))?;
+        out.line(&format!("  {:>6}  {}", count(*n), one_line(what)))?;
     }
     if !report.broken.is_empty() {
         out.line("Broken:")?;

@@ -1,5 +1,6 @@
 //! `decklog inbox`
 
+use decklog::human::count;
 use decklog::inbox::TaskCounts;
 use decklog::query::{Order, TaskQuery};
 use decklog::record::TaskStatus;
@@ -7,7 +8,6 @@ use decklog::record::TaskStatus;
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::{List, Part};
-use super::show::grouped;
 
 /// List the tasks of the inbox, by id, oldest first
 #[derive(Debug, clap::Args)]
@@ -40,8 +40,8 @@ fn counts(context: &mut Context, counts: TaskCounts) -> Result<Exit, Failure> {
         (TaskStatus::Done, counts.done),
         (TaskStatus::Failed, counts.failed),
     ];
-    let rows = rows.map(|(status, count)| {
-        let (status, count) = (status.as_str(), grouped(count as u64));
+    let rows = rows.map(|(status, tasks)| {
+        let (status, count) = (status.as_str(), count(tasks as u64));
         format!("{status:<11}  {count:>9}")
     });
     context.print(&counts, &rows.join("\n"))?;

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use decklog::Kind;
+use decklog::human::{count, counted};
 use serde::de::DeserializeOwned;
 use serde_json::Result;
 use serde_json::value::RawValue;
 
 use super::escape::{one_line, padded};
-use super::show::{count, grouped};
 use super::time;
 
 const SEQ_COLUMNS: usize = 6;
@@ -100,7 +100,7 @@ impl Line<'_> {
         // An outcome does not repeat the tool's name.
         let name = self.get("tool_name")?.or(self.get("call_id")?);
         let latency: Option<i64> = self.get("latency_ms")?;
-        let latency = latency.map(|ms| format!("{} ms", grouped(ms.unsigned_abs())));
+        let latency = latency.map(|ms| format!("{} ms", count(ms.unsigned_abs())));
         let given = || {
             self.payload("arguments_json")
                 .or(self.payload("outcome_json"))
@@ -170,7 +170,7 @@ impl Line<'_> {
         Ok(joined([
             self.get("day")?,
             self.get("model_used")?,
-            messages.map(|messages| count(messages, "message")),
+            messages.map(|messages| counted(messages, "message")),
             through.map(|seq| format!("through seq {seq}")),
         ]))
     }

@@ -2,13 +2,13 @@
 
 use std::io::{self, IsTerminal};
 
+use decklog::human::counted;
 use decklog::{Ack, AckStatus, Durability, Error, Warning, ndjson};
 use serde::Serialize;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::output;
-use super::show::count;
 use super::stdin::Ahead;
 
 /// Record JSON objects from standard input, one per line
@@ -105,7 +105,7 @@ impl Tally {
 
     pub fn in_words(&self) -> String {
         let (unchanged, rejected) = (self.unchanged, self.rejected);
-        let added = count(self.added, "record");
+        let added = counted(self.added, "record");
         format!("{added} added, {unchanged} unchanged, {rejected} rejected")
     }
 }

@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::context::Context;
 use super::exit::Failure;
-use super::show::{count, grouped, row};
+use super::show::row;
+use decklog::human::{count, counted};
 
 /// A part that was removed, or would be.
 pub trait Part: Serialize {
@@ -41,7 +42,7 @@ pub fn print<P: Part, T>(
         let verb = if dry_run { "would go" } else { verb };
         context.out.line(&match lines {
             0 => format!("nothing {verb}"),
-            _ => format!("{} {verb}, {} bytes", count(lines, "line"), grouped(bytes)),
+            _ => format!("{} {verb}, {} bytes", counted(lines, "line"), count(bytes)),
         })?;
     }
     Ok(removed)
@@ -52,7 +53,7 @@ fn show(context: &mut Context, part: &impl Part) -> io::Result<()> {
         context.out.json(part)?;
     } else {
         let (what, lines, bytes, remark) = part.columns();
-        let (lines, bytes) = (grouped(lines), grouped(bytes));
+        let (lines, bytes) = (count(lines), count(bytes));
         let text = format!("{what}  {lines:>10} lines  {bytes:>14} bytes  {remark}");
         row(&mut context.out, &text)?;
     }

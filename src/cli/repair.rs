@@ -1,12 +1,12 @@
 //! `decklog repair`
 
 use decklog::health::Repaired;
+use decklog::human::counted;
 use serde::Serialize;
 
 use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
-use super::show::count;
 
 /// Move damaged bytes from the segments to files under quarantine/
 ///
@@ -54,7 +54,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         (true, _) => "nothing to repair".to_owned(),
         (false, 0) => "repaired".to_owned(),
         (false, _) => {
-            let lines = count(left, "rewritten line");
+            let lines = counted(left, "rewritten line");
             let why = if args.accept_edits {
                 "they hold no readable record to accept"
             } else {
@@ -71,8 +71,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
 fn in_words(one: &Repaired) -> String {
     let mut done = Vec::new();
     if let Some(quarantine) = &one.quarantine {
-        let lines = count(one.quarantined_lines, "damaged line");
-        let bytes = count(one.quarantined_bytes, "byte");
+        let lines = counted(one.quarantined_lines, "damaged line");
+        let bytes = counted(one.quarantined_bytes, "byte");
         done.push(format!(
             "{lines} ({bytes}) moved to {}",
             one_line(quarantine)
@@ -83,7 +83,7 @@ fn in_words(one: &Repaired) -> String {
         (one.altered_lines_left, "left"),
     ] {
         if lines > 0 {
-            done.push(format!("{} {verb}", count(lines, "rewritten line")));
+            done.push(format!("{} {verb}", counted(lines, "rewritten line")));
         }
     }
     if done.is_empty() && !one.resealed {

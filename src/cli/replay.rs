@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use decklog::Durability;
+use decklog::human::counted;
 use decklog::record::Day;
 use decklog::replay::{self, Replay, Replayed};
 use serde::Serialize;
@@ -11,7 +12,6 @@ use serde::Serialize;
 use super::context::{Context, KEEPS_ALL};
 use super::exit::{Exit, Failure};
 use super::record::Tally;
-use super::show::count;
 use super::{line, output, show};
 
 const BATCH_RECORDS: usize = 1000;
@@ -64,7 +64,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         print(args, context, &replay.lines)?;
     }
     if unreadable > 0 {
-        let lines = count(unreadable, "line");
+        let lines = counted(unreadable, "line");
         context.say_below(&format!("{lines} could not be read: see `decklog verify`"))?;
     }
     Ok(Exit::with_findings(unreadable > 0 || rejected > 0))
@@ -151,7 +151,7 @@ fn record(
     } else {
         context.out.line(&tally.in_words())?;
         if left_out > 0 {
-            let records = count(left_out, "record");
+            let records = counted(left_out, "record");
             let text = format!("{records} skipped, as they were erased");
             context.out.line(&text)?;
         }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use decklog::human::count;
 use decklog::page::Report;
 use decklog::query::ConversationQuery;
 use decklog::record::{Day, epoch_ms};
@@ -89,11 +90,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     replace(&args.html, html.as_bytes())?;
     let bytes = html.len() as u64;
     let written = serde_json::json!({ "file": args.html, "bytes": bytes });
-    let text = format!(
-        "wrote {} ({} bytes)",
-        args.html.display(),
-        super::show::grouped(bytes)
-    );
+    let text = format!("wrote {} ({} bytes)", args.html.display(), count(bytes));
     context.print(&written, &text)?;
     Ok(Exit::Ok)
 }

@@ -1,11 +1,11 @@
 //! `decklog retain`
 
+use decklog::human::count;
 use decklog::retention::{RetainOptions, RetainedPart};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::removal::Part;
-use super::show::grouped;
 use super::{output, removal};
 
 /// Remove expired records, by the settings under 'decklog config get retention'
@@ -32,7 +32,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     if retained.bytes_over > 0 {
         output::say(&format!(
             "{} bytes exceed retention.max_bytes: they are of today, are kept forever, or belong to records that stay",
-            grouped(retained.bytes_over)
+            count(retained.bytes_over)
         ));
         return Ok(Exit::Findings);
     }

@@ -1,5 +1,6 @@
 //! `decklog seal`
 
+use decklog::human::{count, counted};
 use decklog::seal::Seal;
 use serde::Serialize;
 
@@ -7,7 +8,6 @@ use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::output;
-use super::show::{count, grouped};
 
 /// Close full segments and those of past days: make them read-only and record their hashes
 ///
@@ -45,7 +45,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let sum = |of: fn(&Seal) -> u64| sealed.iter().map(of).sum();
     for seal in &sealed {
         let (number, file) = (seal.seal, one_line(&seal.file));
-        let (lines, bytes) = (count(seal.lines, "line"), grouped(seal.bytes));
+        let (lines, bytes) = (counted(seal.lines, "line"), count(seal.bytes));
         let text = format!("seal {number} of {file}: {lines}, {bytes} bytes");
         context.print(seal, &text)?;
     }
@@ -56,7 +56,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     };
     let last = match sealed.len() {
         0 => "nothing to seal".to_owned(),
-        some => format!("{} sealed", count(some as u64, "segment")),
+        some => format!("{} sealed", counted(some as u64, "segment")),
     };
     context.print(&summary, &last)?;
     Ok(Exit::Ok)

@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
-use super::show::grouped;
+use decklog::human::count;
 
 /// Show the supervisor's state: the Telegram offset, the good revision, the workers
 #[derive(Debug, clap::Args)]
@@ -24,7 +24,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         ("supervisor_id", supervisor),
         (
             "worker_instance_seq",
-            Some(grouped(state.worker_instance_seq)),
+            Some(count(state.worker_instance_seq)),
         ),
     ];
     let rows = rows.map(|(name, value)| {

@@ -9,6 +9,7 @@ use decklog::analytics::{
     Dimension, ErrorSample, ErrorsReport, LatencySums, ModelSums, RowKey, Scope, TaskSums,
     TurnSums, UsageReport, UsageSums,
 };
+use decklog::human::count;
 use decklog::record::Day;
 use serde::Serialize;
 
@@ -16,7 +17,7 @@ use super::context::Context;
 use super::escape::{one_line, padded};
 use super::exit::{Exit, Failure};
 use super::output;
-use super::show::{self, grouped, whole};
+use super::show::{self, whole};
 use super::time;
 
 const NAME_COLUMNS: usize = 20;
@@ -100,31 +101,31 @@ macro_rules! tell {
 }
 
 const USAGE: &Columns<UsageSums> = &[
-    ("MESSAGES", |sums| grouped(sums.messages)),
-    ("REQUESTS", |sums| grouped(sums.requests)),
-    ("TOKENS IN", |sums| grouped(sums.tokens_in)),
-    ("INPUT", |sums| grouped(sums.tokens_input)),
-    ("CACHE WRITE", |sums| grouped(sums.tokens_cache_write)),
-    ("CACHE READ", |sums| grouped(sums.tokens_cache_read)),
-    ("TOKENS OUT", |sums| grouped(sums.tokens_out)),
-    ("REASONING", |sums| grouped(sums.tokens_reasoning)),
+    ("MESSAGES", |sums| count(sums.messages)),
+    ("REQUESTS", |sums| count(sums.requests)),
+    ("TOKENS IN", |sums| count(sums.tokens_in)),
+    ("INPUT", |sums| count(sums.tokens_input)),
+    ("CACHE WRITE", |sums| count(sums.tokens_cache_write)),
+    ("CACHE READ", |sums| count(sums.tokens_cache_read)),
+    ("TOKENS OUT", |sums| count(sums.tokens_out)),
+    ("REASONING", |sums| count(sums.tokens_reasoning)),
 ];
 
 const MODELS: &Columns<ModelSums> = &[
-    ("REQUESTS", |sums| grouped(sums.requests)),
+    ("REQUESTS", |sums| count(sums.requests)),
     ("AVG MS", |sums| whole(sums.latency_ms.avg)),
     ("P50 MS", |sums| whole(sums.latency_ms.p50)),
     ("P95 MS", |sums| whole(sums.latency_ms.p95)),
     ("P99 MS", |sums| whole(sums.latency_ms.p99)),
-    ("TOKENS IN", |sums| grouped(sums.tokens_in)),
-    ("TOKENS OUT", |sums| grouped(sums.tokens_out)),
+    ("TOKENS IN", |sums| count(sums.tokens_in)),
+    ("TOKENS OUT", |sums| count(sums.tokens_out)),
     ("CONTEXT", |sums| percent(sums.context_utilization_avg)),
-    ("ERRORS", |sums| grouped(sums.errors)),
+    ("ERRORS", |sums| count(sums.errors)),
     ("RATE", |sums| percent(sums.error_rate)),
 ];
 
 const LATENCY: &Columns<LatencySums> = &[
-    ("REQUESTS", |sums| grouped(sums.requests)),
+    ("REQUESTS", |sums| count(sums.requests)),
     ("AVG MS", |sums| whole(sums.latency_ms.avg)),
     ("P50 MS", |sums| whole(sums.latency_ms.p50)),
     ("P95 MS", |sums| whole(sums.latency_ms.p95)),
@@ -132,25 +133,25 @@ const LATENCY: &Columns<LatencySums> = &[
 ];
 
 const TASKS: &Columns<TaskSums> = &[
-    ("REQUESTS", |sums| grouped(sums.requests)),
+    ("REQUESTS", |sums| count(sums.requests)),
     ("SHARE", |sums| percent(sums.share)),
 ];
 
 const CONTEXT: &Columns<ContextSums> = &[
-    ("REQUESTS", |sums| grouped(sums.count)),
+    ("REQUESTS", |sums| count(sums.count)),
     ("CONTEXT", |sums| percent(sums.avg)),
 ];
 
 const COMPRESSION: &Columns<CompressionSums> = &[
-    ("REQUESTS", |sums| grouped(sums.requests)),
-    ("COMPRESSED", |sums| grouped(sums.compressed)),
+    ("REQUESTS", |sums| count(sums.requests)),
+    ("COMPRESSED", |sums| count(sums.compressed)),
     ("RATE", |sums| percent(sums.rate)),
 ];
 
 const TURNS: &Columns<TurnSums> = &[
-    ("TURNS", |sums| grouped(sums.turns)),
-    ("TOKENS IN", |sums| grouped(sums.tokens_in)),
-    ("TOKENS OUT", |sums| grouped(sums.tokens_out)),
+    ("TURNS", |sums| count(sums.turns)),
+    ("TOKENS IN", |sums| count(sums.tokens_in)),
+    ("TOKENS OUT", |sums| count(sums.tokens_out)),
 ];
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
@@ -194,9 +195,9 @@ fn print_errors(context: &mut Context, report: &ErrorsReport) -> Result<(), Fail
     let mut table = Table::new(&report.scope, &["ERROR TYPE"], &["ERRORS"]);
     for row in &report.rows {
         let error_type = row.sums.error_type.as_deref();
-        table.row(&row.of, &[error_type], vec![grouped(row.sums.errors)]);
+        table.row(&row.of, &[error_type], vec![count(row.sums.errors)]);
     }
-    table.total(vec![grouped(report.total.errors)]);
+    table.total(vec![count(report.total.errors)]);
     print(
         context,
         report,
@@ -216,7 +217,7 @@ fn print_active(context: &mut Context, report: &ActiveReport) -> Result<(), Fail
             bucket: row.bucket,
             ..RowKey::default()
         };
-        table.row(&of, &[], vec![grouped(row.conversations)]);
+        table.row(&of, &[], vec![count(row.conversations)]);
     }
     print(
         context,
@@ -323,7 +324,7 @@ fn print(
     }
     table.print(context)?;
     if shown < all {
-        let [shown, all] = [shown, all].map(|rows| grouped(rows as u64));
+        let [shown, all] = [shown, all].map(|rows| count(rows as u64));
         context.say_below(&format!("{shown} of {all} rows shown: set --limit"))?;
     }
     Ok(())
@@ -376,18 +377,18 @@ fn print_dashboard(context: &mut Context, metrics: &DashboardMetrics) -> Result<
         these.sort_by_key(|(_, requests)| Reverse(**requests));
         let these = these.into_iter().map(|(name, requests)| {
             let name = show::name(Some(name.as_str()), NAME_COLUMNS);
-            format!("{name} {}", grouped(*requests))
+            format!("{name} {}", count(*requests))
         });
         these.collect::<Vec<String>>().join(", ")
     };
-    let conversations = metrics.conversations_today.map_or("-".to_owned(), grouped);
+    let conversations = metrics.conversations_today.map_or("-".to_owned(), count);
     let tokens = [metrics.tokens_in_today, metrics.tokens_out_today];
-    let [tokens_in, tokens_out] = tokens.map(grouped);
+    let [tokens_in, tokens_out] = tokens.map(count);
     let [avg, p95] = [metrics.avg_latency_ms, metrics.p95_latency_ms].map(whole);
     for (label, value) in [
         ("days", days.join(", ")),
         ("conversations", conversations),
-        ("messages", grouped(metrics.messages_today)),
+        ("messages", count(metrics.messages_today)),
         ("tokens", format!("{tokens_in} in, {tokens_out} out")),
         ("latency", format!("avg {avg} ms, p95 {p95} ms")),
         ("errors", percent(metrics.error_rate)),

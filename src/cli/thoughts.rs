@@ -3,6 +3,7 @@
 use std::io;
 
 use clap::Subcommand;
+use decklog::human::{count, counted};
 use decklog::query::ThoughtQuery;
 use decklog::thoughts::ChainCheck;
 
@@ -12,7 +13,6 @@ use super::exit::{Exit, Failure};
 use super::get::missing;
 use super::list::Printer;
 use super::output::{self, Output};
-use super::show::{count, grouped};
 use super::verify;
 
 /// List thoughts in the order in which they were recorded, or check their chains
@@ -124,7 +124,7 @@ fn print_check(out: &mut Output, check: &ChainCheck) -> io::Result<()> {
     };
     out.line(&format!(
         "{verdict:<9} {task}  {}  head {}",
-        count(check.records, "record"),
+        counted(check.records, "record"),
         one_line(check.head.as_deref().unwrap_or("-"))
     ))?;
     let Some(place) = &check.broken else {
@@ -133,7 +133,7 @@ fn print_check(out: &mut Output, check: &ChainCheck) -> io::Result<()> {
     let id = place.id.as_deref().map(|id| format!(", id {id}"));
     let text = format!(
         "record {}{}, {} at byte {}: {}",
-        grouped(place.position),
+        count(place.position),
         id.unwrap_or_default(),
         place.file,
         place.offset,

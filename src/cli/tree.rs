@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use decklog::human::{count, counted};
 use decklog::query::{ConversationQuery, EventQuery, Order, TurnQuery};
 use decklog::tree::{EventNode, SessionItem, SessionNode};
 use decklog::{Key, Store};
@@ -15,7 +16,7 @@ use super::exit::{Exit, Failure};
 use super::get::missing;
 use super::list::Paged;
 use super::output;
-use super::show::{count, failure_in_row, grouped};
+use super::show::failure_in_row;
 
 /// Maximum characters of a text.
 const DETAIL_COLUMNS: usize = 120;
@@ -139,9 +140,9 @@ fn place(node: SessionNode) -> Node {
             let totals = format!(
                 "{}{}, {} tokens in, {} out",
                 title.unwrap_or_default(),
-                count(stats.message_count, "message"),
-                grouped(stats.total_tokens_in),
-                grouped(stats.total_tokens_out),
+                counted(stats.message_count, "message"),
+                count(stats.total_tokens_in),
+                count(stats.total_tokens_out),
             );
             let label = format!("{} {}", conversation.client, conversation.id);
             (label, totals)

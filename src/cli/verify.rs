@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use decklog::health::{Damage, Verification, VerifyOptions};
+use decklog::human::{count, counted};
 use decklog::lines::SeqRange;
 use decklog::retention::RemovalReason;
 use decklog::seal::SealHead;
@@ -16,7 +17,6 @@ use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::output::Output;
-use super::show::{count, grouped};
 
 /// Check every byte of the log
 ///
@@ -140,7 +140,7 @@ pub fn text(out: &mut Output, found: &Verification, path: &Path) -> io::Result<(
     }
     if !found.removed.is_empty() {
         let by = |(reason, lines): (&RemovalReason, &u64)| {
-            format!("{} by {}", count(*lines, "line"), reason.as_str())
+            format!("{} by {}", counted(*lines, "line"), reason.as_str())
         };
         let removed: Vec<String> = found.removed.iter().map(by).collect();
         let removed = removed.join(", ");
@@ -152,13 +152,13 @@ pub fn text(out: &mut Output, found: &Verification, path: &Path) -> io::Result<(
     let verdict = findings(found).unwrap_or_else(|| "clean".to_owned());
     let sealed = match found.sealed {
         0 => String::new(),
-        sealed => format!(" ({} sealed)", grouped(sealed)),
+        sealed => format!(" ({} sealed)", count(sealed)),
     };
     out.line(&format!(
         "{verdict}: {}{sealed}, {} bytes, {} in {}",
-        count(found.segments, "segment"),
-        grouped(found.bytes),
-        count(found.good_lines, "good line"),
+        counted(found.segments, "segment"),
+        count(found.bytes),
+        counted(found.good_lines, "good line"),
         one_line(&path.display().to_string())
     ))
 }
@@ -169,7 +169,7 @@ pub fn place(damage: &Damage) -> String {
         "{} at byte {}, {}: {}",
         one_line(&damage.file),
         damage.offset,
-        count(damage.length, "byte"),
+        counted(damage.length, "byte"),
         one_line(&damage.reason)
     )
 }
@@ -178,7 +178,7 @@ pub fn place(damage: &Damage) -> String {
 pub fn findings(found: &Verification) -> Option<String> {
     let findings =
         found.damage.len() + found.violations.len() + found.gaps.len() + found.repeats.len();
-    (!found.is_clean()).then(|| count(findings as u64, "finding"))
+    (!found.is_clean()).then(|| counted(findings as u64, "finding"))
 }
 
 fn range(seqs: SeqRange) -> String {

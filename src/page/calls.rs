@@ -5,9 +5,10 @@ use maud::{Markup, html};
 use super::content::{Budget, arguments, output};
 use super::layout::{Page, choice, filters, pager};
 use super::params::{Params, href};
-use super::text::{duration, start, time};
+use super::text::time;
 use super::{Answer, Site};
 use crate::collections::{CallQuery, Cursor};
+use crate::human::{duration, one_line};
 use crate::record::{CallStatus, Kind, ToolCall};
 
 const PATH: &str = "/ui/calls";
@@ -59,17 +60,17 @@ fn call((request, done): &ToolCall, budget: &Budget) -> Markup {
     html! {
         article class={ "message call" @if is_failed { " failed" } } data-item data-failed[is_failed] {
             header {
-                strong { (start(&request.tool_name, 80)) }
+                strong { (one_line(&request.tool_name, 80)) }
                 span.tag.failed[is_failed] {
                     (status.as_str())
-                    @if let Some(kind) = done.as_ref().and_then(|done| done.error_kind.as_deref()) { ": " (start(kind, 60)) }
+                    @if let Some(kind) = done.as_ref().and_then(|done| done.error_kind.as_deref()) { ": " (one_line(kind, 60)) }
                 }
                 @if let Some(done) = done { span { (duration(done.latency_ms)) } }
                 span.far { (time(request.started_at.at)) }
                 a href=(href(&lines, &[("call", &request.call_id)])) { "JSONL" }
             }
-            details id={ "call-" (request.request_id) "-" (start(&request.call_id, 80)) } {
-                summary { code { (start(given, ARGUMENT_CHARS)) } }
+            details id={ "call-" (request.request_id) "-" (one_line(&request.call_id, 80)) } {
+                summary { code { (one_line(given, ARGUMENT_CHARS)) } }
                 (arguments(given, budget))
                 @if let Some(error) = done.as_ref().and_then(|done| done.error_msg.as_deref()) {
                     p.error { (super::text::cut(error, 4_000).0) }

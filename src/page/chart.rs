@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use super::text::short;
+use crate::human::short;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 150.0;

@@ -9,10 +9,11 @@ use super::conversations::{Whole, href, lasted, shown_title, tokens};
 use super::layout::Page;
 use super::message::{article, is_failed, sort, summary};
 use super::params::Params;
-use super::text::{count, dollars, time};
+use super::text::time;
 use super::{Answer, Refusal, Site};
 use crate::collections::{ConversationQuery, MessageQuery, Order};
 use crate::error::Result;
+use crate::human::{count, dollars};
 use crate::record::{ConversationMessage, Kind};
 
 /// Number of messages that are read, from the latest back.

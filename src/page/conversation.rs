@@ -10,10 +10,11 @@ use super::conversations::{Whole, href, lasted, shown_title, status, tokens};
 use super::layout::{Page, figure};
 use super::message::{article, is_failed};
 use super::params::Params;
-use super::text::{count, counted, duration, start, time};
+use super::text::time;
 use super::{Answer, Refusal, Reported, Site, run};
 use crate::collections::{CallQuery, ConversationQuery, MessageQuery, Order};
 use crate::error::Result;
+use crate::human::{count, counted, duration, one_line};
 use crate::record::{Conversation, ConversationMessage, Kind, ToolCall};
 use crate::store::Store;
 
@@ -233,7 +234,7 @@ fn totals((conversation, stats): &Whole) -> Markup {
             @if stats.total_latency_ms > 0 {
                 (figure("Model latency", duration(i64::try_from(stats.total_latency_ms).unwrap_or(i64::MAX)), Some("sum of answers".into())))
             }
-            (figure("Models", stats.models_used.len().to_string(), Some(start(&stats.models_used.join(", "), 60))))
+            (figure("Models", stats.models_used.len().to_string(), Some(one_line(&stats.models_used.join(", "), 60))))
         }
     }
 }

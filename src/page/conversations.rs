@@ -1,7 +1,6 @@
 //! The list of conversations.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use maud::{Markup, html};
@@ -9,10 +8,11 @@ use uuid::Uuid;
 
 use super::layout::{Page, choice, filters};
 use super::params::Params;
-use super::text::{count, counted, duration, short, time};
+use super::text::time;
 use super::{Answer, Site};
 use crate::collections::{ConversationList, ConversationQuery, SearchQuery};
 use crate::error::Result;
+use crate::human::{count, counted, duration, short};
 use crate::record::{Client, Conversation, ConversationStats, ConversationStatus, Kind};
 
 const PATH: &str = "/ui/conversations";
@@ -101,13 +101,6 @@ fn with_text(
     query: ConversationQuery,
 ) -> Result<(ConversationList, bool)> {
     let end = Instant::now() + SEARCH_TIME;
-    let mut go_on = |_| {
-        if Instant::now() < end {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(())
-        }
-    };
     let mut ids: BTreeSet<Uuid> = BTreeSet::new();
     let mut is_whole = true;
     for kind in [Kind::Messages, Kind::Conversations] {
@@ -117,7 +110,7 @@ fn with_text(
             limit: MATCHES,
             ..SearchQuery::default()
         };
-        let found = site.store.search_with(&search, &mut go_on)?;
+        let found = site.store.search_until(&search, end)?;
         is_whole &= found.is_whole && found.matches.len() < MATCHES;
         ids.extend(found.matches.iter().filter_map(|it| it.conversation_id));
     }

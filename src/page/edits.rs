@@ -7,10 +7,11 @@ use maud::{Markup, html};
 use super::content::{Budget, Edit, edits_of, shown_edits};
 use super::layout::{Page, choice, pager};
 use super::params::{Params, href};
-use super::text::{count, percent, start, time};
+use super::text::time;
 use super::{Answer, Site};
 use crate::collections::{CallQuery, Cursor, ProposalQuery};
 use crate::error::Result;
+use crate::human::{count, one_line, percent};
 use crate::record::{CodeEditProposal, Kind, ProposalStatus, ToolCall, ToolStatus};
 
 const PATH: &str = "/ui/edits";
@@ -111,7 +112,7 @@ fn proposal(proposal: &CodeEditProposal, budget: &Budget) -> Markup {
                 @if let Some(confidence) = proposal.confidence { " · confidence " (percent(confidence)) }
                 @if let Some(at) = proposal.decided_at { " · decided " (time(at)) }
                 @if let Some(at) = proposal.applied_at { " · applied " (time(at)) }
-                @if let Some(commit) = &proposal.commit_hash { " · commit " code { (start(commit, 40)) } }
+                @if let Some(commit) = &proposal.commit_hash { " · commit " code { (one_line(commit, 40)) } }
                 " · " a href={ "/ui/lines/proposals/" (proposal.request_id) } { "JSONL" }
             }
             @if edits.is_empty() {
@@ -131,7 +132,7 @@ fn by_tool((request, done): &ToolCall, edits: &[Edit], budget: &Budget) -> Marku
     html! {
         section.card data-item data-failed[is_failed] {
             p.soft {
-                code { (start(&request.tool_name, 60)) } " " (time(request.started_at.at)) " "
+                code { (one_line(&request.tool_name, 60)) } " " (time(request.started_at.at)) " "
                 @if is_failed { span.tag.failed { "failed" } " " }
                 a href=(href(&lines, &[("call", &request.call_id)])) { "JSONL" }
             }

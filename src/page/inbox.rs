@@ -5,9 +5,10 @@ use maud::{Markup, html};
 use super::content::{Budget, json, plain};
 use super::layout::{Page, choice, figure, pager};
 use super::params::Params;
-use super::text::{count, time};
+use super::text::time;
 use super::{Answer, Site};
 use crate::collections::{Cursor, Order, TaskQuery};
+use crate::human::count;
 use crate::record::{InboxTask, Kind, TaskStatus};
 
 const PATH: &str = "/ui/inbox";

@@ -3,8 +3,9 @@
 use maud::{Markup, html};
 
 use super::layout::{Page, figure};
-use super::text::{bytes, count, time};
+use super::text::time;
 use super::{Answer, Site};
+use crate::human::{bytes, count};
 use crate::store::{Health, LockState};
 
 const PATH: &str = "/ui/integrity";

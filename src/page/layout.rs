@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::params::Params;
-use super::text::counted;
+use crate::human::counted;
 use crate::record::Kind;
 
 /// The style sheet, the script and the icon. They are part of the program.

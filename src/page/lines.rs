@@ -4,8 +4,8 @@ use maud::html;
 
 use super::content::{Budget, json};
 use super::layout::Page;
-use super::text::{bytes, count};
 use super::{Answer, Refusal, Site};
+use crate::human::{bytes, count};
 use crate::record::Key;
 
 pub(super) fn page(site: &Site<'_>, key: &Key) -> Answer {

@@ -3,7 +3,8 @@
 use maud::{Markup, html};
 
 use super::content::{self, Budget};
-use super::text::{count, dollars, duration, start, time};
+use super::text::time;
+use crate::human::{count, dollars, duration, one_line};
 use crate::record::{CallStatus, ContentType, ConversationMessage, Role, ToolCall, ToolStatus};
 
 /// Outputs and prompts with more lines are folded.
@@ -78,8 +79,8 @@ pub(super) fn summary(message: &ConversationMessage, chars_max: usize) -> String
     let text = text.into_iter().flatten().find(|text| !text.is_empty());
     let text = text.map_or("", String::as_str);
     match &message.tool_name {
-        Some(tool) => start(&format!("{tool} {text}"), chars_max),
-        None => start(text, chars_max),
+        Some(tool) => one_line(&format!("{tool} {text}"), chars_max),
+        None => one_line(text, chars_max),
     }
 }
 
@@ -155,7 +156,7 @@ fn folded(text: &str, shown: Markup) -> Markup {
     }
     html! {
         details.fold {
-            summary { (start(text, FOLDED_CHARS)) " " small { (count(lines as u64)) " lines" } }
+            summary { (one_line(text, FOLDED_CHARS)) " " small { (count(lines as u64)) " lines" } }
             (shown)
         }
     }
@@ -170,9 +171,9 @@ fn head(message: &ConversationMessage, sort: Sort, call: Option<&ToolCall>) -> M
     html! {
         header {
             strong { (sort.name()) }
-            @if let Some(tool) = &message.tool_name { code { (start(tool, 80)) } }
+            @if let Some(tool) = &message.tool_name { code { (one_line(tool, 80)) } }
             @if is_failed(message) {
-                span.tag.failed { (message.error_type.as_deref().map_or("error".to_owned(), |kind| start(kind, 60))) }
+                span.tag.failed { (message.error_type.as_deref().map_or("error".to_owned(), |kind| one_line(kind, 60))) }
             } @else if failed && sort == Sort::Call {
                 span.tag.failed { "failed" }
             }
@@ -183,7 +184,7 @@ fn head(message: &ConversationMessage, sort: Sort, call: Option<&ToolCall>) -> M
                 }
                 a href={ "/ui/lines/calls/" (request.request_id) "?" (query("call", &request.call_id)) } { "Call record" }
             }
-            @if let Some(model) = &message.model_used { span.soft { (start(model, 60)) } }
+            @if let Some(model) = &message.model_used { span.soft { (one_line(model, 60)) } }
             @if let Some(latency) = message.latency_ms { span { (duration(latency)) } }
             (used(message))
             span.far { (time(message.timestamp.at())) }

@@ -8,11 +8,11 @@ use super::chart::{Column, Hours, columns, heatmap};
 use super::conversations::table;
 use super::layout::{Page, choice, figure, filters};
 use super::params::{Invalid, Params};
-use super::text::{average, percent, short};
 use super::{Answer, Reported, Site};
 use crate::analytics::{AnalyticsQuery, Bucket, Dimension, LatencyRow, UsageRow, UsageSums};
 use crate::collections::ConversationQuery;
 use crate::error::Result;
+use crate::human::{average, percent, short};
 use crate::record::{Day, Kind, now};
 
 const CONVERSATIONS: usize = 10;

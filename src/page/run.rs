@@ -9,10 +9,11 @@ use super::conversations::{href, shown_title};
 use super::layout::{Page, choice, figure};
 use super::message::{sort, summary};
 use super::params::Params;
-use super::text::{count, counted, dollars, duration, start, time};
+use super::text::time;
 use super::{Answer, Refusal, Reported, Site};
 use crate::collections::{EventNode, SessionItem, SessionNode, SpanStatus};
 use crate::error::Result;
+use crate::human::{count, counted, dollars, duration, one_line};
 use crate::record::{ConversationMessage, ConversationTurn, Event, Kind, TurnKind, now};
 use crate::store::Store;
 
@@ -117,7 +118,7 @@ fn of_node(store: &Store, node: &SessionNode) -> Result<Span> {
             if let Some(message) = message {
                 named(&message)
             } else {
-                let text = start(&turn.content, NAME_CHARS);
+                let text = one_line(&turn.content, NAME_CHARS);
                 (format!("{}: {text}", turn_name(turn)), None, None)
             }
         }
@@ -125,7 +126,7 @@ fn of_node(store: &Store, node: &SessionNode) -> Result<Span> {
         SessionItem::Call(call) => {
             let (request, _) = &**call;
             let arguments = request.arguments_json.as_deref().unwrap_or_default();
-            let name = format!("{} {}", request.tool_name, start(arguments, NAME_CHARS));
+            let name = format!("{} {}", request.tool_name, one_line(arguments, NAME_CHARS));
             let href = format!("/ui/lines/calls/{}", request.request_id);
             let href = super::params::href(&href, &[("call", &request.call_id)]);
             (name, Some(href), None)
@@ -133,7 +134,7 @@ fn of_node(store: &Store, node: &SessionNode) -> Result<Span> {
     };
     Ok(Span {
         depth: node.depth,
-        name: start(&name, NAME_CHARS),
+        name: one_line(&name, NAME_CHARS),
         href,
         at: node.at,
         duration_ms: node.duration_ms,
@@ -187,7 +188,7 @@ fn of_event_node(node: &EventNode) -> Span {
     let known: Known = serde_json::from_str(payload).unwrap_or_default();
     Span {
         depth: node.depth,
-        name: start(&format!("{event_type} {payload}"), NAME_CHARS),
+        name: one_line(&format!("{event_type} {payload}"), NAME_CHARS),
         href: Some(format!("/ui/lines/events/{}", node.event.id)),
         at: node.event.created_at,
         duration_ms: node.duration_ms.or(known.latency_ms),

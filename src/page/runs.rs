@@ -4,9 +4,10 @@ use maud::html;
 
 use super::layout::{Page, pager};
 use super::params::Params;
-use super::text::{duration, start, time};
+use super::text::time;
 use super::{Answer, Site, conversations};
 use crate::collections::{ConversationQuery, Cursor, EventQuery, Order, SpanStatus};
+use crate::human::{duration, one_line};
 use crate::record::{Event, Kind};
 
 const PATH: &str = "/ui/runs";
@@ -92,7 +93,7 @@ fn row(event: &Event, outcome: &Outcome) -> maud::Markup {
         tr data-item data-failed[is_failed] {
             th.title scope="row" {
                 a href={ (PATH) "/" (event.id) } { (event.event_type) " " (event.id) }
-                small { (time(event.created_at)) " " (start(event.payload.as_deref().unwrap_or_default(), 100)) }
+                small { (time(event.created_at)) " " (one_line(event.payload.as_deref().unwrap_or_default(), 100)) }
             }
             td { @if let Some(status) = outcome.status { span.tag.failed[is_failed] { (status.as_str()) } } }
             td.num { @if let Some(ms) = outcome.duration_ms { (duration(ms)) } }

@@ -1,6 +1,5 @@
 //! Full-text search over all records.
 
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use maud::{Markup, html};
@@ -29,14 +28,7 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
                 after: params.read::<SearchCursor>("after")?,
             };
             let end = Instant::now() + TIME_MAX;
-            let mut go_on = |_| {
-                if Instant::now() < end {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                }
-            };
-            let found = site.store.search_with(&query, &mut go_on)?;
+            let found = site.store.search_until(&query, end)?;
             Some((text, found))
         }
         None => None,

@@ -5,9 +5,10 @@ use maud::{Markup, html};
 use super::content::{Budget, markdown};
 use super::layout::{Page, pager};
 use super::params::{Params, href};
-use super::text::{count, start, time};
+use super::text::time;
 use super::{Answer, Site};
 use crate::collections::{ChainCheck, Cursor, ThoughtQuery};
+use crate::human::{count, one_line};
 use crate::record::{Kind, ThoughtRecord};
 
 const PATH: &str = "/ui/thoughts";
@@ -47,10 +48,10 @@ fn chains(site: &Site<'_>) -> Result<Markup, super::Refusal> {
                         tbody {
                             @for check in checks.iter().take(CHAINS_MAX) {
                                 tr data-item data-failed[!check.is_intact()] {
-                                    th.title scope="row" { a href=(href(PATH, &[("task", &check.task_id)])) { (start(&check.task_id, 100)) } }
+                                    th.title scope="row" { a href=(href(PATH, &[("task", &check.task_id)])) { (one_line(&check.task_id, 100)) } }
                                     td { (state(check)) }
                                     td.num { (count(check.records)) }
-                                    td.wide { code { (start(check.head.as_deref().unwrap_or_default(), 16)) } }
+                                    td.wide { code { (one_line(check.head.as_deref().unwrap_or_default(), 16)) } }
                                 }
                             }
                         }
@@ -113,9 +114,9 @@ fn shown(thought: &ThoughtRecord, is_broken: bool, budget: &Budget) -> Markup {
         article class={ "message assistant" @if is_broken { " failed" } } data-item data-failed[is_broken] {
             header {
                 strong { (thought.thought_type.as_str()) }
-                span { (start(&thought.agent_id, 60)) }
+                span { (one_line(&thought.agent_id, 60)) }
                 @if is_broken { span.tag.failed { "the chain is broken here" } }
-                code title=(thought.hash) { (start(&thought.hash, 12)) }
+                code title=(thought.hash) { (one_line(&thought.hash, 12)) }
                 span.far { (time(thought.timestamp.at())) }
                 a href=(href("/ui/lines/thoughts", &[("id", &thought.id)])) { "JSONL" }
             }

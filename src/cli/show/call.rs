@@ -2,10 +2,11 @@
 
 use std::io;
 
+use decklog::human::count;
 use decklog::record::{ToolCall, ToolCallView};
 use decklog::{CallStatus, ToolCallDone};
 
-use super::{Shown, failure_in_row, field, grouped, milliseconds, moment, optional};
+use super::{Shown, failure_in_row, field, milliseconds, moment, optional};
 use crate::cli::escape::one_line;
 use crate::cli::output::Output;
 use crate::cli::time;
@@ -36,7 +37,7 @@ impl Shown for ToolCall {
         field(out, "status", CallStatus::of(done.as_ref()))?;
         field(out, "started", moment(req.started_at.at))?;
         if let Some(done) = done {
-            let latency = grouped(done.latency_ms.unsigned_abs());
+            let latency = count(done.latency_ms.unsigned_abs());
             let ended = format!("{}, after {latency} ms", moment(done.ended_at.at));
             field(out, "ended", ended)?;
         }

@@ -3,9 +3,10 @@
 use std::io;
 
 use decklog::Conversation;
+use decklog::human::{count, counted};
 use decklog::record::{ConversationStats, ConversationView};
 
-use super::{Shown, count, field, grouped, optional};
+use super::{Shown, field, optional};
 use crate::cli::output::Output;
 use crate::cli::time;
 
@@ -14,7 +15,7 @@ impl Shown for (Conversation, ConversationStats) {
 
     fn cells(&self) -> Vec<String> {
         let (conversation, stats) = self;
-        let tokens = [stats.total_tokens_in, stats.total_tokens_out].map(grouped);
+        let tokens = [stats.total_tokens_in, stats.total_tokens_out].map(count);
         let names = [
             &conversation.project,
             &conversation.title,
@@ -26,7 +27,7 @@ impl Shown for (Conversation, ConversationStats) {
             conversation.id.to_string(),
             time::shown(conversation.created_at.at()),
             conversation.status.to_string(),
-            grouped(stats.message_count),
+            count(stats.message_count),
             tokens.join("/"),
             conversation.client.to_string(),
             names.join("  "),
@@ -50,10 +51,10 @@ impl Shown for (Conversation, ConversationStats) {
         field(out, "updated", &conversation.updated_at)?;
         let totals = format!(
             "{}, {} in, {} out, {} ms",
-            count(stats.message_count, "message"),
-            count(stats.total_tokens_in, "token"),
-            count(stats.total_tokens_out, "token"),
-            grouped(stats.total_latency_ms)
+            counted(stats.message_count, "message"),
+            counted(stats.total_tokens_in, "token"),
+            counted(stats.total_tokens_out, "token"),
+            count(stats.total_latency_ms)
         );
         field(out, "totals", totals)?;
         for (label, names) in [

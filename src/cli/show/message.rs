@@ -3,12 +3,10 @@
 use std::io;
 use std::sync::LazyLock;
 
+use decklog::human::{count, counted};
 use decklog::{ConversationMessage, Kind, Role};
 
-use super::{
-    Shown, count, failure, failure_in_row, field, grouped, milliseconds, moment, name, optional,
-    others,
-};
+use super::{Shown, failure, failure_in_row, field, milliseconds, moment, name, optional, others};
 use crate::cli::escape::{lines, one_line};
 use crate::cli::output::Output;
 use crate::cli::time;
@@ -81,7 +79,7 @@ fn call(message: &ConversationMessage) -> Option<String> {
 
 /// Tokens and time.
 fn cost(message: &ConversationMessage) -> Vec<String> {
-    let tokens = |n: i64| count(n.unsigned_abs(), "token");
+    let tokens = |n: i64| counted(n.unsigned_abs(), "token");
     let cached = in_brackets([
         (message.tokens_cache_write, "cache write"),
         (message.tokens_cache_read, "cache read"),
@@ -99,7 +97,7 @@ fn cost(message: &ConversationMessage) -> Vec<String> {
 /// The parts that exist, after their total.
 fn in_brackets<const N: usize>(parts: [(Option<i64>, &str); N]) -> String {
     let parts = parts.into_iter();
-    let parts = parts.filter_map(|(n, of)| Some(format!("{} {of}", grouped(n?.unsigned_abs()))));
+    let parts = parts.filter_map(|(n, of)| Some(format!("{} {of}", count(n?.unsigned_abs()))));
     let parts: Vec<String> = parts.collect();
     if parts.is_empty() {
         return String::new();

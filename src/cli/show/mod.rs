@@ -16,8 +16,8 @@ use std::fmt::Display;
 use std::io;
 
 use decklog::Kind;
+use decklog::human::count;
 use decklog::schema::FieldSchema;
-use indicatif::HumanCount;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -134,7 +134,7 @@ pub fn failure_in_row(why: Option<&str>) -> String {
 /// A number of milliseconds, or `-`.
 fn milliseconds(ms: Option<i64>) -> String {
     ms.map_or("-".to_owned(), |ms| {
-        format!("{} ms", grouped(ms.unsigned_abs()))
+        format!("{} ms", count(ms.unsigned_abs()))
     })
 }
 
@@ -142,25 +142,12 @@ fn milliseconds(ms: Option<i64>) -> String {
 pub fn whole(number: Option<f64>) -> String {
     // Never negative; saturates at 64 bits.
     #[allow(clippy::cast_sign_loss)]
-    number.map_or("-".to_owned(), |number| grouped(number.round() as u64))
+    number.map_or("-".to_owned(), |number| count(number.round() as u64))
 }
 
 /// The parts above 0, separated by commas.
 pub fn parts_of<const N: usize>(parts: [(u64, &str); N]) -> Option<String> {
     let parts = parts.into_iter().filter(|(n, _)| *n > 0);
-    let parts: Vec<String> = parts
-        .map(|(n, of)| format!("{} {of}", grouped(n)))
-        .collect();
+    let parts: Vec<String> = parts.map(|(n, of)| format!("{} {of}", count(n))).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
-}
-
-/// A number with thousands separators.
-pub fn grouped(n: u64) -> String {
-    HumanCount(n).to_string()
-}
-
-/// A count with its noun.
-pub fn count(n: u64, thing: &str) -> String {
-    let plural = if n == 1 { "" } else { "s" };
-    format!("{} {thing}{plural}", grouped(n))
 }

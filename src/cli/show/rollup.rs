@@ -2,9 +2,10 @@
 
 use std::io;
 
+use decklog::human::{count, counted};
 use decklog::record::Rollup;
 
-use super::{Shown, count, field, grouped, name, optional, parts_of, whole};
+use super::{Shown, field, name, optional, parts_of, whole};
 use crate::cli::output::Output;
 
 impl Shown for Rollup {
@@ -17,11 +18,11 @@ impl Shown for Rollup {
             name(self.config_used.as_deref(), 10),
             name(self.orchestration_mode.as_deref(), 10),
             name(self.task_type.as_deref(), 10),
-            grouped(self.requests),
-            [self.tokens_in, self.tokens_out].map(grouped).join("/"),
+            count(self.requests),
+            [self.tokens_in, self.tokens_out].map(count).join("/"),
             whole(self.latency_ms_avg()),
             whole(self.latency_sketch.quantile(0.95)),
-            grouped(self.errors),
+            count(self.errors),
             percent(self.context_utilization_avg()),
         ]
     }
@@ -34,13 +35,13 @@ impl Shown for Rollup {
         optional(out, "task", self.task_type.as_ref())?;
         let messages = format!(
             "{}, {} of {} that day, {}",
-            count(self.messages, "message"),
-            count(self.conversations, "conversation"),
-            grouped(self.active_conversations),
-            count(self.requests, "request"),
+            counted(self.messages, "message"),
+            counted(self.conversations, "conversation"),
+            count(self.active_conversations),
+            counted(self.requests, "request"),
         );
         field(out, "messages", messages)?;
-        let [tokens_in, tokens_out] = [self.tokens_in, self.tokens_out].map(grouped);
+        let [tokens_in, tokens_out] = [self.tokens_in, self.tokens_out].map(count);
         field(out, "tokens", format!("{tokens_in} in, {tokens_out} out"))?;
         let split = parts_of([
             (self.tokens_cache_write, "cache write"),
@@ -53,12 +54,12 @@ impl Shown for Rollup {
         let latency = format!("avg {avg} ms, p50 {p50} ms, p95 {p95} ms, p99 {p99} ms");
         field(out, "latency", latency)?;
         let context = percent(self.context_utilization_avg());
-        let compressed = grouped(self.compressed);
+        let compressed = count(self.compressed);
         let context = format!("{context} used on average, {compressed} compressed");
         field(out, "context", context)?;
-        let mut errors = vec![grouped(self.errors)];
+        let mut errors = vec![count(self.errors)];
         let types = self.errors_by_type.iter();
-        errors.extend(types.map(|(name, count)| format!("{name} {}", grouped(*count))));
+        errors.extend(types.map(|(name, messages)| format!("{name} {}", count(*messages))));
         field(out, "errors", errors.join(", "))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::collections::{MessageQuery, Order};
 use crate::error::Result;
+use crate::human::one_line;
 use crate::record::{Conversation, Role};
 use crate::store::Store;
 
@@ -43,22 +44,7 @@ impl Store {
 
 /// The text on one line, cut to the maximum length of a title; `None` if it is empty.
 pub(crate) fn in_one_line(text: &str) -> Option<String> {
-    let mut title = String::new();
-    let mut chars = 0;
-    for word in text.split_whitespace() {
-        if !title.is_empty() {
-            title.push(' ');
-            chars += 1;
-        }
-        for c in word.chars() {
-            if chars == TITLE_CHARS_MAX {
-                title.push('…');
-                return Some(title);
-            }
-            title.push(c);
-            chars += 1;
-        }
-    }
+    let title = one_line(text, TITLE_CHARS_MAX);
     (!title.is_empty()).then_some(title)
 }
 

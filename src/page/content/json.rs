@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{Budget, edits};
-use crate::page::text::start;
+use crate::human::one_line;
 
 /// JSON of at most this many characters is shown unfolded.
 const UNFOLDED_MAX: usize = 160;
@@ -22,7 +22,7 @@ pub(in crate::page) fn json(text: &str, budget: &Budget) -> Markup {
     let (shown, note) = budget.cut(text);
     html! {
         details.fold {
-            summary { code { (start(shown, UNFOLDED_MAX)) } }
+            summary { code { (one_line(shown, UNFOLDED_MAX)) } }
             pre.json tabindex="0" { (indented(shown)) }
             (note)
         }
@@ -43,7 +43,7 @@ pub(in crate::page) fn arguments(text: &str, budget: &Budget) -> Markup {
         dl.fields {
             @for (name, value) in &members {
                 @if edits.is_empty() || !edits::is_shown(name) {
-                    dt { (start(name, 80)) }
+                    dt { (one_line(name, 80)) }
                     dd { (member(value.get(), budget)) }
                 }
             }

@@ -17,7 +17,8 @@ pub(super) use self::diff::texts as diff_of_texts;
 pub(super) use self::edits::{Edit, edits_of, shown as shown_edits};
 pub(super) use self::json::{arguments, json};
 pub(super) use self::markdown::markdown;
-use super::text::{bytes, cut};
+use super::text::cut;
+use crate::human::bytes;
 
 /// Maximum number of bytes of one text.
 pub(super) const TEXT_BYTES_MAX: usize = 24 << 10;
