@@ -10,7 +10,7 @@ use decklog::{Durability, Options, Settings, Store};
 use serde::Serialize;
 
 use super::exit::Failure;
-use super::output::{self, Output};
+use super::output::{self, Colours, Output};
 
 /// Printed for a store that an import created.
 pub const KEEPS_ALL: &str =
@@ -28,12 +28,17 @@ pub struct Context {
 }
 
 impl Context {
-    pub fn new(store: Option<PathBuf>, allow_network_fs: bool, json: bool) -> Context {
+    pub fn new(
+        store: Option<PathBuf>,
+        allow_network_fs: bool,
+        json: bool,
+        colours: Colours,
+    ) -> Context {
         Context {
             store,
             allow_network_fs,
             json,
-            out: Output::stdout(),
+            out: Output::stdout(colours),
         }
     }
 

@@ -14,7 +14,8 @@ use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::output::Output;
-use super::{time, verify};
+use super::time::moment;
+use super::verify;
 
 /// Warns if less space is free than a full segment takes.
 const FREE_BYTES_MIN: u64 = 64 << 20;
@@ -235,8 +236,8 @@ fn text(out: &mut Output, store: &str, health: &Health, findings: &[Finding]) ->
     if let (Some(at), Some(reason)) = (removed.last_at, removed.last_reason) {
         let lines = counted(removed.lines, "line");
         let bytes = count(removed.bytes);
-        let (last, why) = (time::shown(at), reason.as_str());
-        let text = format!("{lines}, {bytes} bytes; last on {last} UTC ({why})");
+        let (last, why) = (moment(at), reason.as_str());
+        let text = format!("{lines}, {bytes} bytes; last on {last} ({why})");
         say("removed", text)?;
     }
     for (place, next) in health.next_removals.iter().enumerate() {
@@ -281,7 +282,7 @@ fn goes_next(next: &NextRemoval) -> String {
     };
     let when = match decklog::Timestamp::now().at() {
         now if next.at <= now => "at the next daily upkeep".to_owned(),
-        _ => format!("from {} UTC on", time::shown(next.at)),
+        _ => format!("from {} on", moment(next.at)),
     };
     format!("{what}: {when} ({})", next.setting)
 }

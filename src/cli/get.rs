@@ -19,7 +19,7 @@ use super::show::Shown;
 pub struct Args {
     #[command(subcommand)]
     what: What,
-    /// The state of the turn, call or proposal at this time: epoch ms, RFC 3339 or YYYY-MM-DD (UTC)
+    /// The state of the turn, call or proposal at this time: epoch ms, RFC 3339, YYYY-MM-DD, today or 7d
     #[arg(long, global = true, value_name = "TIME", value_parser = decklog::record::epoch_ms)]
     as_of: Option<i64>,
 }

@@ -22,6 +22,7 @@ mod exit;
 mod files;
 mod get;
 mod history;
+mod ids;
 mod import;
 mod inbox;
 mod line;
@@ -62,13 +63,16 @@ mod tree;
 mod turns;
 mod verify;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use context::Context;
 use exit::{Exit, Failure};
+use ids::Finder;
+use output::Colours;
 
 /// A log for LLM agents in plain JSONL files: turns, tool calls, messages, events and more.
 #[derive(Debug, Parser)]
@@ -88,6 +92,19 @@ struct Cli {
     /// Allow writing on a network file system; safe only if no other machine writes the log
     #[arg(long, global = true, help_heading = "Options of every command")]
     allow_network_fs: bool,
+    /// Show times in UTC, and read times without a zone as UTC; otherwise as local time
+    #[arg(long, global = true, help_heading = "Options of every command")]
+    utc: bool,
+    /// Use colours and the terminal's width: when the output is a terminal, always, or never
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "WHEN",
+        help_heading = "Options of every command"
+    )]
+    color: Colours,
     #[command(subcommand)]
     command: Command,
 }
@@ -152,11 +169,47 @@ commands! {
     Mcp mcp,
 }
 
+/// The options that values of other arguments depend on, and that may come after them: ids are
+/// looked up in the store, and times may be local.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct EarlyOptions {
+    store: Option<PathBuf>,
+    is_utc: bool,
+}
+
+impl EarlyOptions {
+    fn of(arguments: impl Iterator<Item = OsString>) -> EarlyOptions {
+        let mut arguments = arguments.take_while(|argument| argument != "--");
+        let mut options = EarlyOptions::default();
+        while let Some(argument) = arguments.next() {
+            if argument == "--utc" {
+                options.is_utc = true;
+            } else if argument == "--store" {
+                options.store = arguments.next().map(PathBuf::from);
+            } else if let Some(path) = argument.to_str().and_then(|it| it.strip_prefix("--store="))
+            {
+                options.store = Some(path.into());
+            }
+        }
+        options
+    }
+}
+
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let options = EarlyOptions::of(std::env::args_os());
+    time::set_utc(options.is_utc);
+    let finder = Finder::new(options.store);
+    let mut command = time::accepts(finder.accepts(Cli::command()));
+    let parsed = command.try_get_matches_from_mut(std::env::args_os());
+    let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed.map_err(|error| error.format(&mut command)) {
         Ok(cli) => cli,
         Err(error) => {
+            if let Some(Failure::Told(exit, message)) = finder.failure() {
+                output::say(&message);
+                return exit.into();
+            }
             // If this cannot be printed, no message can.
             let _ = error.print();
             let exit = if error.use_stderr() {
@@ -167,7 +220,7 @@ pub fn main() -> ExitCode {
             return exit.into();
         }
     };
-    let mut context = Context::new(cli.store, cli.allow_network_fs, cli.json);
+    let mut context = Context::new(cli.store, cli.allow_network_fs, cli.json, cli.color);
     let ended = run(&cli.command, &mut context);
     let ended = ended.and_then(|exit| Ok(context.out.flush().map(|()| exit)?));
     match ended {
@@ -180,5 +233,22 @@ pub fn main() -> ExitCode {
             output::say(&message);
             exit.into()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_others_depend_on_are_known_before() {
+        let of = |arguments: &[&str]| EarlyOptions::of(arguments.iter().map(OsString::from));
+        let store = |arguments: &[&str]| of(arguments).store;
+        assert_eq!(store(&["show", "latest", "--store", "a"]), Some("a".into()));
+        assert_eq!(store(&["--store=b", "show", "latest"]), Some("b".into()));
+        assert_eq!(store(&["search", "--", "--store", "c"]), None);
+        assert_eq!(store(&["show", "--store"]), None);
+        assert!(of(&["show", "latest", "--utc"]).is_utc);
+        assert!(!of(&["search", "--", "--utc"]).is_utc);
     }
 }

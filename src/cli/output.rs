@@ -8,20 +8,39 @@ use serde::Serialize;
 
 use super::escape;
 
+/// When to use colours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Colours {
+    /// On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`.
+    #[default]
+    Auto,
+    /// Also into a file or a pipe, formatted for the width in `COLUMNS`.
+    Always,
+    Never,
+}
+
 /// Standard output.
 #[derive(Debug)]
 pub struct Output {
     to: BufWriter<Stdout>,
     is_terminal: bool,
+    has_colours: bool,
     /// Read once: later changes of the window's size are ignored.
     columns: OnceCell<usize>,
 }
 
 impl Output {
-    pub fn stdout() -> Output {
+    pub fn stdout(colours: Colours) -> Output {
         let stdout = io::stdout();
+        let is_terminal = stdout.is_terminal();
+        let is_dumb = || std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
         Output {
-            is_terminal: stdout.is_terminal(),
+            is_terminal: is_terminal || colours == Colours::Always,
+            has_colours: match colours {
+                Colours::Auto => is_terminal && !is_dumb() && !is_no_colour_wanted(),
+                Colours::Always => true,
+                Colours::Never => false,
+            },
             columns: OnceCell::new(),
             to: BufWriter::with_capacity(64 << 10, stdout),
         }
@@ -49,13 +68,8 @@ impl Output {
     /// A line in parts, cut at the terminal's width; in colours on a terminal, unless
     /// `NO_COLOR` is set.
     pub fn spans(&mut self, spans: &[Span<'_>]) -> io::Result<()> {
-        let text = painted(spans, self.columns(), self.has_colours());
+        let text = painted(spans, self.columns(), self.has_colours);
         self.line(text.trim_end())
-    }
-
-    fn has_colours(&self) -> bool {
-        let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
-        self.is_terminal && !is_dumb && !is_no_colour_wanted()
     }
 
     /// A line that holds a value as JSON.
@@ -147,9 +161,10 @@ pub fn say(message: &str) {
 
 fn terminal_columns() -> usize {
     const COLUMNS_MIN: usize = 40;
-    let size = terminal_size::terminal_size();
-    size.map_or(80, |(width, _)| usize::from(width.0))
-        .max(COLUMNS_MIN)
+    let size = terminal_size::terminal_size_of(io::stdout());
+    let of_terminal = size.map(|(width, _)| usize::from(width.0));
+    let wanted = || std::env::var("COLUMNS").ok()?.parse().ok();
+    of_terminal.or_else(wanted).unwrap_or(80).max(COLUMNS_MIN)
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub struct Args {
     /// Only records of this kind
     #[arg(long)]
     kind: Option<Kind>,
-    /// Only what is of this time or later: epoch ms, RFC 3339 or YYYY-MM-DD (UTC)
+    /// Only what is of this time or later: epoch ms, RFC 3339, YYYY-MM-DD, today or 7d
     #[arg(long, value_name = "TIME", value_parser = decklog::record::epoch_ms)]
     since: Option<i64>,
     /// Only what is before this time

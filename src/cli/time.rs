@@ -1,13 +1,63 @@
-//! Times on a screen. Always UTC.
+//! Times as people read and give them: in the local time of this machine, or in UTC with `--utc`.
 
-use chrono::DateTime;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use chrono::{DateTime, Local};
+use clap::Command;
+use decklog::record::{epoch_ms, local_epoch_ms};
+
+static IS_UTC: AtomicBool = AtomicBool::new(false);
+
+/// Whether times are shown and given in UTC. It is set once, before the arguments are parsed.
+pub fn set_utc(is_utc: bool) {
+    IS_UTC.store(is_utc, Ordering::Relaxed);
+}
+
+fn is_utc() -> bool {
+    IS_UTC.load(Ordering::Relaxed)
+}
 
 /// The time as a table shows it.
 pub fn shown(at: i64) -> String {
-    DateTime::from_timestamp_millis(at).map_or_else(
+    formatted(at, "%Y-%m-%d %H:%M:%S%.3f")
+}
+
+/// The time with its zone.
+pub fn moment(at: i64) -> String {
+    if is_utc() {
+        format!("{} UTC", shown(at))
+    } else {
+        formatted(at, "%Y-%m-%d %H:%M:%S%.3f%:z")
+    }
+}
+
+/// The time of `at` in a format of chrono's.
+pub fn formatted(at: i64, format: &str) -> String {
+    let time = DateTime::from_timestamp_millis(at);
+    time.map_or_else(
         || at.to_string(),
-        |time| time.format("%Y-%m-%d %H:%M:%S%.3f").to_string(),
+        |time| {
+            if is_utc() {
+                time.format(format).to_string()
+            } else {
+                time.with_timezone(&Local).format(format).to_string()
+            }
+        },
     )
+}
+
+/// The command, with all its subcommands, whose times without a zone are in the zone in which
+/// times are shown.
+pub fn accepts(command: Command) -> Command {
+    let command = command.mut_args(|argument| {
+        let names = argument.get_value_names().unwrap_or_default();
+        if names.iter().any(|name| name == "TIME") {
+            argument.value_parser(if is_utc() { epoch_ms } else { local_epoch_ms })
+        } else {
+            argument
+        }
+    });
+    command.mut_subcommands(accepts)
 }
 
 #[cfg(test)]
@@ -17,7 +67,11 @@ mod tests {
     #[test]
     fn what_is_shown_can_be_given() {
         let at = 1_766_793_600_007;
+        assert_eq!(local_epoch_ms(&shown(at)).unwrap(), at);
+        assert_eq!(epoch_ms(&moment(at)).unwrap(), at);
+        set_utc(true);
         assert_eq!(shown(at), "2025-12-27 00:00:00.007");
-        assert_eq!(decklog::record::epoch_ms(&shown(at)).unwrap(), at);
+        assert_eq!(epoch_ms(&shown(at)).unwrap(), at);
+        set_utc(false);
     }
 }

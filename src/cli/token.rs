@@ -15,7 +15,7 @@ use super::exit::{Exit, Failure};
 use super::get::missing;
 use super::output::say;
 use super::show::row;
-use super::time;
+use super::time::moment;
 
 /// The default address of 'decklog serve'.
 const DEFAULT_URL: &str = "http://127.0.0.1:8084";
@@ -173,17 +173,17 @@ fn list(context: &mut Context) -> Result<Exit, Failure> {
 
 fn described(info: &TokenInfo) -> String {
     let until = match info.expires_at {
-        Some(at) => format!("until {} UTC", time::shown(at)),
+        Some(at) => format!("until {}", moment(at)),
         None => "until it is revoked".to_owned(),
     };
     let used = match info.last_used_at {
-        Some(at) => format!("last used {} UTC", time::shown(at)),
+        Some(at) => format!("last used {}", moment(at)),
         None => "never used".to_owned(),
     };
     let (kind, role) = (info.kind.as_str(), info.role.as_str());
     let (id, name) = (one_line(&info.id), one_line(&info.name));
-    let made = time::shown(info.created_at);
-    format!("{id}  {kind:<7}  {role:<9}  {name}, made {made} UTC, {used}, {until}")
+    let made = moment(info.created_at);
+    format!("{id}  {kind:<7}  {role:<9}  {name}, made {made}, {used}, {until}")
 }
 
 /// The address of the service that runs on this log, or the default address.

@@ -4,6 +4,7 @@ mod as_of;
 mod calls;
 mod conversations;
 mod events;
+mod find_key;
 mod history;
 mod inbox;
 mod lines_of;

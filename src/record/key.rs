@@ -58,6 +58,29 @@ impl Key {
         }
     }
 
+    /// The key of a record of a kind, from its parts; `None` if they are not of a key, as those of
+    /// rollups.
+    pub(crate) fn of_parts(kind: Kind, parts: [String; 2]) -> Option<Key> {
+        let [id, call_id] = parts;
+        let uuid = || Uuid::try_parse(&id).ok();
+        let number = || id.parse().ok();
+        Some(match kind {
+            Kind::ConversationTurns => Key::Turn(uuid()?),
+            Kind::ToolCalls => Key::ToolCall {
+                request_id: uuid()?,
+                call_id,
+            },
+            Kind::CodeEditProposals => Key::Proposal(uuid()?),
+            Kind::Conversations => Key::Conversation(uuid()?),
+            Kind::Messages => Key::Message(uuid()?),
+            Kind::Events => Key::Event(number()?),
+            Kind::Inbox => Key::Task(number()?),
+            Kind::History => Key::HistoryEntry(number()?),
+            Kind::ThoughtRecords => Key::Thought(id),
+            Kind::Rollups => return None,
+        })
+    }
+
     /// The two parts that the index hashes; the second is empty for all but tool calls.
     pub(crate) fn parts(&self) -> [String; 2] {
         let one = match self {

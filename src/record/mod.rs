@@ -62,6 +62,8 @@ pub use sums::MessageSums;
 pub(crate) use sums::{Counted, Tally};
 pub(crate) use text::from_text;
 pub use thought::{GENESIS_HASH, ThoughtRecord, ThoughtType};
+#[cfg(feature = "cli")]
+pub use time::local_epoch_ms;
 pub use time::{Day, Validity, epoch_ms};
 pub use timestamp::Timestamp;
 pub(crate) use timestamp::instant_ms;

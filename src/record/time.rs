@@ -3,7 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime};
+use chrono::{
+    DateTime, Datelike, Days, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Utc,
+};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::text::{from_text, text_schema};
@@ -173,7 +175,7 @@ impl Day {
         self.minus(self.date().day0())
     }
 
-    fn date(self) -> DateTime<chrono::Utc> {
+    fn date(self) -> DateTime<Utc> {
         // The constructors check the range, so the fallback is never used.
         DateTime::from_timestamp_millis(self.bounds_ms().0).unwrap_or_default()
     }
@@ -244,18 +246,31 @@ impl FromStr for Day {
 /// # Errors
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for any other text.
 pub fn epoch_ms(text: &str) -> Result<i64> {
+    epoch_ms_in(text, &Utc)
+}
+
+/// As [`epoch_ms`], with days and times without a zone in the local time of this machine.
+///
+/// # Errors
+/// As for [`epoch_ms`].
+#[cfg(feature = "cli")]
+pub fn local_epoch_ms(text: &str) -> Result<i64> {
+    epoch_ms_in(text, &chrono::Local)
+}
+
+fn epoch_ms_in(text: &str, zone: &impl TimeZone) -> Result<i64> {
     if let Ok(ms) = text.parse::<i64>() {
         return Ok(ms);
     }
     if let Ok(day) = text.parse::<Day>() {
-        return Ok(day.bounds_ms().0);
+        return Ok(in_zone(day.date().naive_utc(), zone));
     }
-    if let Some(ms) = relative_ms(text, super::now()) {
+    if let Some(ms) = relative_ms(text, super::now(), zone) {
         return Ok(ms);
     }
     for format in ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f"] {
         if let Ok(time) = NaiveDateTime::parse_from_str(text, format) {
-            return Ok(time.and_utc().timestamp_millis());
+            return Ok(in_zone(time, zone));
         }
     }
     let time = DateTime::parse_from_rfc3339(text).map_err(|_| {
@@ -266,13 +281,29 @@ pub fn epoch_ms(text: &str) -> Result<i64> {
     Ok(time.timestamp_millis())
 }
 
+/// The first moment at which a clock in this zone shows a time. A time that the clock skips is the
+/// moment of the jump or up to an hour later, as for `date`.
+fn in_zone(time: NaiveDateTime, zone: &impl TimeZone) -> i64 {
+    let at = |time: &NaiveDateTime| zone.from_local_datetime(time).earliest();
+    let after_jump = || at(&time.checked_add_signed(TimeDelta::hours(1))?);
+    let found = at(&time).or_else(after_jump);
+    found.map_or_else(
+        || time.and_utc().timestamp_millis(),
+        |found| found.timestamp_millis(),
+    )
+}
+
 /// A time given relative to now.
-fn relative_ms(text: &str, now: i64) -> Option<i64> {
-    let today = now.div_euclid(DAY_MS) * DAY_MS;
-    match text {
-        "today" => return Some(today),
-        "yesterday" => return Some(today - DAY_MS),
-        _ => {}
+fn relative_ms(text: &str, now: i64, zone: &impl TimeZone) -> Option<i64> {
+    let days_ago = match text {
+        "today" => Some(0),
+        "yesterday" => Some(1),
+        _ => None,
+    };
+    if let Some(days_ago) = days_ago {
+        let now = DateTime::from_timestamp_millis(now)?.with_timezone(zone);
+        let day = now.date_naive().checked_sub_days(Days::new(days_ago))?;
+        return Some(in_zone(day.and_time(NaiveTime::MIN), zone));
     }
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let unit = match unit {
@@ -314,7 +345,7 @@ mod tests {
             ("7é", None),
             ("", None),
         ] {
-            assert_eq!(relative_ms(text, now), expected, "{text}");
+            assert_eq!(relative_ms(text, now, &Utc), expected, "{text}");
         }
     }
 

@@ -13,7 +13,7 @@ use crate::cli::time;
 
 impl Shown for ToolCall {
     const COLUMNS: &'static str =
-        "STARTED (UTC)          |STATUS   |>  LATENCY|TOOL          |ARGUMENTS, AND WHY IT FAILED";
+        "STARTED                |STATUS   |>  LATENCY|TOOL          |ARGUMENTS, AND WHY IT FAILED";
 
     fn cells(&self) -> Vec<String> {
         let (req, done) = self;

@@ -6,12 +6,13 @@ use decklog::Conversation;
 use decklog::human::{count, counted};
 use decklog::record::{ConversationStats, ConversationView};
 
+use super::moment;
 use super::{Shown, field, optional};
 use crate::cli::output::Output;
 use crate::cli::time;
 
 impl Shown for (Conversation, ConversationStats) {
-    const COLUMNS: &'static str = "CONVERSATION                        |CREATED (UTC)          |STATUS   |>MESSAGES|>    TOKENS IN/OUT|CLIENT|PROJECT, TITLE, WORKSPACE, SESSION";
+    const COLUMNS: &'static str = "CONVERSATION                        |CREATED                |STATUS   |>MESSAGES|>    TOKENS IN/OUT|CLIENT|PROJECT, TITLE, WORKSPACE, SESSION";
 
     fn cells(&self) -> Vec<String> {
         let (conversation, stats) = self;
@@ -47,8 +48,8 @@ impl Shown for (Conversation, ConversationStats) {
         optional(out, "call", conversation.parent_call_id.as_ref())?;
         field(out, "status", conversation.status)?;
         optional(out, "error", conversation.last_error.as_ref())?;
-        field(out, "created", &conversation.created_at)?;
-        field(out, "updated", &conversation.updated_at)?;
+        field(out, "created", moment(conversation.created_at.at()))?;
+        field(out, "updated", moment(conversation.updated_at.at()))?;
         let totals = format!(
             "{}, {} in, {} out, {} ms",
             counted(stats.message_count, "message"),

@@ -9,7 +9,7 @@ use crate::cli::output::Output;
 use crate::cli::time;
 
 impl Shown for HistoryEntry {
-    const COLUMNS: &'static str = "AT (UTC)               |ROLE     |TEXT";
+    const COLUMNS: &'static str = "AT                     |ROLE     |TEXT";
 
     fn cells(&self) -> Vec<String> {
         vec![

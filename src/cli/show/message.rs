@@ -33,7 +33,7 @@ const SHOWN: &[&str] = &[
 
 impl Shown for ConversationMessage {
     const COLUMNS: &'static str =
-        "SENT (UTC)             |>    #|ROLE     |MODEL         |CONTENT, AND WHY IT FAILED";
+        "SENT                   |>    #|ROLE     |MODEL         |CONTENT, AND WHY IT FAILED";
 
     fn cells(&self) -> Vec<String> {
         // A message that only calls a tool has no text.
@@ -55,7 +55,7 @@ impl Shown for ConversationMessage {
         out.line(&format!("message {}", self.id))?;
         field(out, "in", self.conversation_id)?;
         field(out, "sequence", self.sequence.unwrap_or_default())?;
-        field(out, "sent", &self.timestamp)?;
+        field(out, "sent", moment(self.timestamp.at()))?;
         let role = format!("{}, from the {}", self.role, self.source);
         field(out, "role", role)?;
         let cost = cost(self);

@@ -25,7 +25,7 @@ pub use message::in_transcript;
 
 use super::escape::{clipped, lines, one_line, padded};
 use super::output::Output;
-use super::time;
+use super::time::moment;
 
 /// The column of the values of a record shown in full.
 const LABEL_COLUMNS: usize = 10;
@@ -77,10 +77,6 @@ pub fn table_row<T: Shown>(record: &T) -> String {
 /// A name, or `-`, cut to the width of a column.
 pub fn name(name: Option<&str>, columns: usize) -> String {
     clipped(&one_line(name.unwrap_or("-")), columns).into_owned()
-}
-
-fn moment(at: i64) -> String {
-    format!("{} UTC", time::shown(at))
 }
 
 /// A field of a record; the lines of its value stay below each other.

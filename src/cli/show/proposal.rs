@@ -9,7 +9,7 @@ use crate::cli::output::Output;
 use crate::cli::time;
 
 impl Shown for CodeEditProposal {
-    const COLUMNS: &'static str = "CREATED (UTC)          |STATUS  |>CONFIDENCE|COMMIT    |DIFFS";
+    const COLUMNS: &'static str = "CREATED                |STATUS  |>CONFIDENCE|COMMIT    |DIFFS";
 
     fn cells(&self) -> Vec<String> {
         vec![

@@ -10,7 +10,7 @@ use crate::cli::output::Output;
 use crate::cli::time;
 
 impl Shown for InboxTask {
-    const COLUMNS: &'static str = "QUEUED (UTC)           |>    ID|>    UPDATE|STATUS     |>ATTEMPTS|TEXT OR PAYLOAD, AND WHY IT FAILED";
+    const COLUMNS: &'static str = "QUEUED                 |>    ID|>    UPDATE|STATUS     |>ATTEMPTS|TEXT OR PAYLOAD, AND WHY IT FAILED";
 
     fn cells(&self) -> Vec<String> {
         let error = self.error.as_deref();

@@ -4,13 +4,14 @@ use std::io;
 
 use decklog::ThoughtRecord;
 
+use super::moment;
 use super::{Shown, field};
 use crate::cli::escape::one_line;
 use crate::cli::output::Output;
 use crate::cli::time;
 
 impl Shown for ThoughtRecord {
-    const COLUMNS: &'static str = "AT (UTC)               |TYPE      |TASK            |CONTENT";
+    const COLUMNS: &'static str = "AT                     |TYPE      |TASK            |CONTENT";
 
     fn cells(&self) -> Vec<String> {
         vec![
@@ -26,7 +27,7 @@ impl Shown for ThoughtRecord {
         field(out, "type", self.thought_type)?;
         field(out, "task", &self.task_id)?;
         field(out, "agent", &self.agent_id)?;
-        field(out, "at", &self.timestamp)?;
+        field(out, "at", moment(self.timestamp.at()))?;
         field(out, "prev_hash", &self.prev_hash)?;
         field(out, "hash", &self.hash)?;
         field(out, "content", &self.content)

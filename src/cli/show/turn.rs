@@ -9,7 +9,7 @@ use crate::cli::output::Output;
 use crate::cli::time;
 
 impl Shown for ConversationTurn {
-    const COLUMNS: &'static str = "CREATED (UTC)          |KIND     |CONTENT";
+    const COLUMNS: &'static str = "CREATED                |KIND     |CONTENT";
 
     fn cells(&self) -> Vec<String> {
         vec![

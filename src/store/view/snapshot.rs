@@ -11,8 +11,8 @@ use crate::index::{Extent, Hasher, Index, Loc, Row, RowId, Table};
 #[cfg(feature = "http")]
 use crate::line::object_of;
 use crate::line::{
-    Decoded, LINE_BYTES_MAX, Line, Reason, TypedRecord, classify, decode, decode_as, is_intact,
-    piece_at,
+    Decoded, Envelope, LINE_BYTES_MAX, Line, Reason, TypedRecord, Value, classify, decode,
+    decode_as, envelope_of_own, is_intact, piece_at,
 };
 use crate::record::{Day, Kind};
 use crate::segment::{Damage, DamageCounts, Report, SegmentName, Window};
@@ -228,6 +228,21 @@ impl<'a> Snapshot<'a> {
         let piece = piece_at(&line).and_then(|len| line.get(..len));
         let is_good = matches!(classify(kind, piece.unwrap_or(&line)), Line::Good(_));
         Ok((decoded, is_good))
+    }
+
+    /// The parts of the key in the line at a location. The index has only their hash.
+    pub(crate) fn key(&self, kind: Kind, loc: Loc) -> Result<[String; 2]> {
+        let line = self.intact_line(loc)?;
+        let of = |envelope: &Envelope<'_>| {
+            let parts = envelope.key.each_ref();
+            parts
+                .map(|part| String::from_utf8_lossy(part.text(&mut [0; Value::BYTES])).into_owned())
+        };
+        if let Some(envelope) = envelope_of_own(kind, line.strip_suffix(b"\n").unwrap_or(&line)) {
+            return Ok(of(&envelope));
+        }
+        drop(line);
+        Ok(of(&Envelope::of(&self.read(kind, loc)?.record, 0)))
     }
 
     /// The line at a location as text, without LF.
