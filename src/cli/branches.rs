@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::io;
 
-use decklog::human::count;
+use decklog::human::{count, duration};
 use decklog::tree::SpanStatus;
 
 use super::escape::one_line;
@@ -39,10 +39,9 @@ pub fn draw(out: &mut Output, nodes: &[Node]) -> io::Result<()> {
                 SpanStatus::Completed => Colour::Green,
                 SpanStatus::Failed => Colour::Red,
             };
-            let took = node.duration_ms.map_or(String::new(), |ms| {
-                let sign = if ms < 0 { "-" } else { "" };
-                format!(" {sign}{} ms", count(ms.unsigned_abs()))
-            });
+            let took = node
+                .duration_ms
+                .map_or(String::new(), |ms| format!(" {}", duration(ms)));
             Span::new(format!("  {}{took}", status.as_str()), Some(colour))
         });
         let detail = one_line(node.detail.trim());

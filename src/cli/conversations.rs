@@ -7,6 +7,7 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::Printer;
 use super::pages::each;
+use super::show::Listed;
 
 /// Every page counts the whole list again, so a few large pages are better than many.
 const PAGE_CONVERSATIONS: usize = 4096;
@@ -65,7 +66,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             let is_last = list.items.is_empty() || next >= list.total;
             Ok((list.items, (!is_last).then_some(next)))
         },
-        |conversation| printer.print(&conversation),
+        |conversation| printer.print(&Listed::of(&store, conversation)?),
     )?;
     let shown = printer.end("no conversations match; names are case-sensitive");
     let next = args.offset.saturating_add(shown);

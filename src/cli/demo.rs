@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use decklog::import::Importer;
 use decklog::query::{CallQuery, ConversationQuery, Order, TurnQuery};
-use decklog::record::{ConversationStats, ToolCall};
+use decklog::record::ToolCall;
 use decklog::storage::Disk;
-use decklog::{CallStatus, Conversation, ConversationTurn, Durability, TurnKind};
+use decklog::{CallStatus, ConversationTurn, Durability, TurnKind};
 use uuid::Uuid;
 
 use super::context::{Context, KEEPS_ALL};
@@ -16,6 +16,7 @@ use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::list::Paged;
 use super::output::Output;
+use super::show::Listed;
 use super::{import, show, verify};
 
 macro_rules! sample {
@@ -74,10 +75,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     transcript(out, &store.turns(&turns)?.items, &calls)?;
 
     heading(out, "The conversations, with totals of their messages")?;
-    show::heading::<(Conversation, ConversationStats)>(out)?;
+    show::heading::<Listed>(out)?;
     let conversations = store.conversations(&ConversationQuery::default())?.items;
     for conversation in &conversations {
-        show::row_of(out, conversation)?;
+        show::row_of(out, &Listed::of(&store, conversation.clone())?)?;
     }
 
     heading(out, "A query: the failed calls and their errors")?;
@@ -160,9 +161,10 @@ fn transcript(out: &mut Output, turns: &[ConversationTurn], calls: &[ToolCall]) 
     let said = turns.iter().filter(|turn| {
         matches!(turn.kind, TurnKind::User | TurnKind::Assistant) && !made_calls(turn)
     });
-    let said = said.map(|turn| (turn.created_at.at, show::table_row(turn)));
+    let width = out.columns();
+    let said = said.map(|turn| (turn.created_at.at, show::table_row(turn, width)));
     let calls = calls.iter();
-    let calls = calls.map(|call| (call.0.started_at.at, show::table_row(call)));
+    let calls = calls.map(|call| (call.0.started_at.at, show::table_row(call, width)));
     let mut rows: Vec<(i64, String)> = said.chain(calls).collect();
     rows.sort_by_key(|(at, _)| *at);
     rows.iter().try_for_each(|(_, text)| show::row(out, text))

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::output;
-use super::show::Shown;
+use super::show::{Listed, Shown};
 
 /// Show one record, by its key
 #[derive(Debug, clap::Args)]
@@ -113,7 +113,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         } => one(context, past.get_tool_call(*request_id, call_id)?, &key),
         What::Turns { id } => one(context, past.get_turn(*id)?, &key),
         What::Proposals { request_id } => one(context, past.get_proposal(*request_id)?, &key),
-        What::Conversations { id } => one(context, store.get_conversation(*id)?, &key),
+        What::Conversations { id } => {
+            let found = store.get_conversation(*id)?;
+            let found = found.map(|it| Listed::of(&store, it)).transpose()?;
+            one(context, found, &key)
+        }
         What::Messages { id } => one(context, store.get_message(*id)?, &key),
         What::Events { id } => one(context, store.get_event(*id)?, &key),
         What::Inbox { id } => one(context, store.inbox().get(*id)?, &key),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use decklog::Kind;
-use decklog::human::{count, counted};
+use decklog::human::{counted, duration};
 use serde::de::DeserializeOwned;
 use serde_json::Result;
 use serde_json::value::RawValue;
@@ -100,7 +100,7 @@ impl Line<'_> {
         // An outcome does not repeat the tool's name.
         let name = self.get("tool_name")?.or(self.get("call_id")?);
         let latency: Option<i64> = self.get("latency_ms")?;
-        let latency = latency.map(|ms| format!("{} ms", count(ms.unsigned_abs())));
+        let latency = latency.map(duration);
         let given = || {
             self.payload("arguments_json")
                 .or(self.payload("outcome_json"))

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::process::{Child, Command, Stdio};
 
 use serde::Serialize;
 
@@ -22,7 +23,7 @@ pub enum Colours {
 /// Standard output.
 #[derive(Debug)]
 pub struct Output {
-    to: BufWriter<Stdout>,
+    to: BufWriter<To>,
     is_terminal: bool,
     has_colours: bool,
     /// Read once: later changes of the window's size are ignored.
@@ -42,7 +43,34 @@ impl Output {
                 Colours::Never => false,
             },
             columns: OnceCell::new(),
-            to: BufWriter::with_capacity(64 << 10, stdout),
+            to: BufWriter::with_capacity(64 << 10, To::Stdout(stdout)),
+        }
+    }
+
+    /// Shows the output in a pager, if standard output is a terminal and the pager can be started:
+    /// `$DECKLOG_PAGER`, else `$PAGER`, else `less`. An empty name is no pager.
+    pub fn page(&mut self) {
+        if !io::stdout().is_terminal() {
+            return;
+        }
+        let names = ["DECKLOG_PAGER", "PAGER"].iter();
+        let named = names.filter_map(std::env::var_os).next();
+        let mut command = match named {
+            None => Command::new("less"),
+            Some(pager) if pager.is_empty() => return,
+            Some(pager) => {
+                let mut command = Command::new("sh");
+                command.arg("-c").arg(pager);
+                command
+            }
+        };
+        command.stdin(Stdio::piped());
+        if std::env::var_os("LESS").is_none() {
+            // Ends at once if the output fits the screen; shows colours.
+            command.env("LESS", "FRX");
+        }
+        if let Ok(child) = command.spawn() {
+            self.to = BufWriter::with_capacity(64 << 10, To::Pager(child));
         }
     }
 
@@ -100,6 +128,43 @@ impl Output {
     }
 }
 
+/// Where the output goes.
+#[derive(Debug)]
+enum To {
+    Stdout(Stdout),
+    Pager(Child),
+}
+
+impl Write for To {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            To::Stdout(stdout) => stdout.write(bytes),
+            To::Pager(child) => match &mut child.stdin {
+                Some(stdin) => stdin.write(bytes),
+                None => Err(io::ErrorKind::BrokenPipe.into()),
+            },
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            To::Stdout(stdout) => stdout.flush(),
+            To::Pager(child) => child.stdin.as_mut().map_or(Ok(()), Write::flush),
+        }
+    }
+}
+
+impl Drop for Output {
+    /// Waits until the user leaves the pager.
+    fn drop(&mut self) {
+        let _ = self.to.flush();
+        if let To::Pager(child) = self.to.get_mut() {
+            drop(child.stdin.take());
+            let _ = child.wait();
+        }
+    }
+}
+
 /// A part of a line; the caller escapes untrusted text.
 #[derive(Debug)]
 pub struct Span<'a> {
@@ -120,6 +185,8 @@ pub enum Colour {
     Red = 31,
     Green = 32,
     Yellow = 33,
+    Cyan = 36,
+    Bold = 1,
     /// Dimmed.
     Dim = 2,
 }

@@ -1,27 +1,40 @@
 //! `decklog show`
 
-use decklog::Key;
+use decklog::human::one_line;
 use decklog::query::{ConversationQuery, MessageQuery, Order};
+use decklog::record::ConversationView;
+use decklog::{ConversationMessage, Key};
 use uuid::Uuid;
 
 use super::context::Context;
-use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::get::missing;
 use super::list::Paged;
 use super::pages::{PAGE_RECORDS, each};
-use super::show::{Shown, field, in_transcript};
+use super::show::{Shown, transcript};
 
 /// Show a conversation as a transcript
 ///
-/// Lists the conversations of its sub-agents, each with the call that started it. --json prints the
-/// conversation on the first line and one message on each further line;
-/// 'decklog conversations --parent ID' lists those of its sub-agents.
+/// Text is wrapped to the terminal's width and shown in $DECKLOG_PAGER, else $PAGER, else less. The
+/// start of the arguments and of the result of each tool call is shown. Lists the conversations of
+/// its sub-agents, each with the call that started it. --json prints the conversation on the first
+/// line and one message on each further line.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  decklog show 67e55044-10b1-426f-9247-bb680e5fe0c8 | less")]
+#[command(
+    after_help = "Examples:\n  decklog show latest\n  decklog show 67e55044 --last 20 --tools"
+)]
 pub struct Args {
-    /// The conversation's id, as 'decklog conversations' shows it
+    /// The conversation: its id, the start of its id, or 'latest'
     conversation: Uuid,
+    /// Show the arguments and results of tool calls, and instructions, in full
+    #[arg(long)]
+    tools: bool,
+    /// Show only the last N messages
+    #[arg(long, value_name = "N")]
+    last: Option<usize>,
+    /// Do not use a pager
+    #[arg(long)]
+    no_pager: bool,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
@@ -31,36 +44,62 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         return Ok(missing(Key::Conversation(id)));
     };
     let is_json = context.json;
+    if !is_json && !args.no_pager {
+        context.out.page();
+    }
     let out = &mut context.out;
     if is_json {
-        conversation.json(out)?;
+        out.json(&ConversationView::from(&conversation))?;
     } else {
+        let title = store.conversation_title(&conversation.0)?;
+        transcript::header(out, title.as_deref(), &conversation)?;
         let agents = ConversationQuery {
             parent_id: Some(id),
             order: Order::OldestFirst,
             limit: usize::MAX,
             ..ConversationQuery::default()
         };
-        conversation.in_full(out)?;
         for (agent, _) in store.conversations(&agents)?.items {
-            let call = agent.parent_call_id.map(|id| format!("call {id}"));
-            let words: Vec<String> = call.into_iter().chain(agent.title).collect();
-            let words = one_line(&words.join("  ")).into_owned();
-            field(out, "sub-agent", format!("{}  {words}", agent.id))?;
+            let title = store.conversation_title(&agent)?.unwrap_or_default();
+            let call = agent.parent_call_id.unwrap_or_default();
+            let words = format!("{}  {}  {call}", agent.id, one_line(&title, 60));
+            transcript::part(out, "sub-agent", words.trim_end(), None)?;
         }
     }
-    let page = |limit, after| {
-        let query = MessageQuery::default().page(Order::OldestFirst, limit, after);
+    let mut messages = transcript::Messages::new(args.tools);
+    let mut print = |message: ConversationMessage| {
+        Ok(if is_json {
+            message.json(out)?
+        } else {
+            messages.print(out, &message)?
+        })
+    };
+    let page = |order, limit, after| {
+        let query = MessageQuery::default().page(order, limit, after);
         let page = store.messages(id, &query)?;
         Ok((page.items, page.next))
     };
-    each(None, PAGE_RECORDS, None, page, |message| {
-        if is_json {
-            message.json(out)?;
-        } else {
-            in_transcript(out, &message)?;
-        }
-        Ok(())
-    })?;
+    if args.last.is_some() {
+        let mut last = Vec::new();
+        each(
+            args.last,
+            PAGE_RECORDS,
+            None,
+            |limit, after| page(Order::NewestFirst, limit, after),
+            |message| {
+                last.push(message);
+                Ok(())
+            },
+        )?;
+        last.into_iter().rev().try_for_each(&mut print)?;
+    } else {
+        each(
+            None,
+            PAGE_RECORDS,
+            None,
+            |limit, after| page(Order::OldestFirst, limit, after),
+            &mut print,
+        )?;
+    }
     Ok(Exit::Ok)
 }

@@ -194,8 +194,7 @@ pub(super) fn status(status: ConversationStatus) -> Markup {
 
 /// The time from the creation of a conversation to its last change.
 pub(super) fn lasted(conversation: &Conversation) -> String {
-    let (from, to) = (conversation.created_at.at(), conversation.updated_at.at());
-    duration(to.saturating_sub(from).max(0))
+    duration(conversation.lasted_ms())
 }
 
 #[allow(clippy::cast_precision_loss)] // It is rounded anyway.

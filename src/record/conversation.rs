@@ -200,6 +200,12 @@ impl Conversation {
         }
     }
 
+    /// The time from its creation to its last change, in milliseconds; at least 0.
+    pub fn lasted_ms(&self) -> i64 {
+        let (from, to) = (self.created_at.at(), self.updated_at.at());
+        to.saturating_sub(from).max(0)
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         if self.parent_id == Some(self.id) {
             let message = "parent_id is the conversation itself: leave it out";

@@ -2,11 +2,11 @@
 
 use std::io;
 
-use decklog::human::count;
+use decklog::human::duration;
 use decklog::record::{ToolCall, ToolCallView};
 use decklog::{CallStatus, ToolCallDone};
 
-use super::{Shown, failure_in_row, field, milliseconds, moment, optional};
+use super::{Shown, failure_in_row, field, moment, optional};
 use crate::cli::escape::one_line;
 use crate::cli::output::Output;
 use crate::cli::time;
@@ -22,7 +22,8 @@ impl Shown for ToolCall {
         vec![
             time::shown(req.started_at.at),
             CallStatus::of(done.as_ref()).to_string(),
-            milliseconds(done.as_ref().map(|done| done.latency_ms)),
+            done.as_ref()
+                .map_or("-".to_owned(), |done| duration(done.latency_ms)),
             req.tool_name.clone(),
             failure_in_row(failure.as_deref()) + arguments.trim(),
         ]
@@ -37,8 +38,8 @@ impl Shown for ToolCall {
         field(out, "status", CallStatus::of(done.as_ref()))?;
         field(out, "started", moment(req.started_at.at))?;
         if let Some(done) = done {
-            let latency = count(done.latency_ms.unsigned_abs());
-            let ended = format!("{}, after {latency} ms", moment(done.ended_at.at));
+            let latency = duration(done.latency_ms);
+            let ended = format!("{}, after {latency}", moment(done.ended_at.at));
             field(out, "ended", ended)?;
         }
         field(out, "turn", req.parent_id)?;

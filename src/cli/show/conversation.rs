@@ -2,43 +2,67 @@
 
 use std::io;
 
-use decklog::Conversation;
-use decklog::human::{count, counted};
-use decklog::record::{ConversationStats, ConversationView};
+use decklog::human::{count, counted, duration, float, short};
+use decklog::record::{ConversationStats, ConversationStatus, ConversationView};
+use decklog::{Conversation, Store};
+use serde::Serialize;
 
-use super::moment;
-use super::{Shown, field, optional};
+use super::{Shown, field, moment, name, optional};
 use crate::cli::output::Output;
 use crate::cli::time;
 
-impl Shown for (Conversation, ConversationStats) {
-    const COLUMNS: &'static str = "CONVERSATION                        |CREATED                |STATUS   |>MESSAGES|>    TOKENS IN/OUT|CLIENT|PROJECT, TITLE, WORKSPACE, SESSION";
+/// Columns of the start of an id, which is unique for those made in different milliseconds.
+const ID_COLUMNS: usize = 13;
+
+/// A conversation of a list, with its title as it is shown.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct Listed {
+    #[serde(skip)]
+    pub title: Option<String>,
+    pub conversation: (Conversation, ConversationStats),
+}
+
+impl Listed {
+    pub fn of(
+        store: &Store,
+        conversation: (Conversation, ConversationStats),
+    ) -> decklog::Result<Listed> {
+        Ok(Listed {
+            title: store.conversation_title(&conversation.0)?,
+            conversation,
+        })
+    }
+}
+
+impl Shown for Listed {
+    const COLUMNS: &'static str = "<170:CONVERSATION |170:CONVERSATION                        |BEGUN           |80:>   LASTED|72:>MESSAGES|110:>TOKENS IN|110:>    OUT|130:STATUS   |150:MODEL            |96:PROJECT         |TITLE";
 
     fn cells(&self) -> Vec<String> {
-        let (conversation, stats) = self;
-        let tokens = [stats.total_tokens_in, stats.total_tokens_out].map(count);
-        let names = [
-            &conversation.project,
-            &conversation.title,
-            &conversation.workspace,
-            &conversation.session_id,
-        ];
-        let names: Vec<&str> = names.into_iter().flatten().map(String::as_str).collect();
+        let (conversation, stats) = &self.conversation;
+        let short = |tokens: u64| short(float(tokens));
+        let id = conversation.id.to_string();
+        let is_failed = conversation.status == ConversationStatus::Error;
+        let title = self.title.as_deref().unwrap_or("(no title)");
         vec![
-            conversation.id.to_string(),
-            time::shown(conversation.created_at.at()),
-            conversation.status.to_string(),
+            id.get(..ID_COLUMNS).unwrap_or(&id).to_owned(),
+            id,
+            time::formatted(conversation.created_at.at(), "%Y-%m-%d %H:%M"),
+            duration(conversation.lasted_ms()),
             count(stats.message_count),
-            tokens.join("/"),
-            conversation.client.to_string(),
-            names.join("  "),
+            short(stats.total_tokens_in),
+            short(stats.total_tokens_out),
+            conversation.status.to_string(),
+            name(stats.models_used.first().map(String::as_str), 17),
+            name(conversation.project.as_deref(), 16),
+            format!("{}{title}", if is_failed { "! " } else { "" }),
         ]
     }
 
     fn in_full(&self, out: &mut Output) -> io::Result<()> {
-        let (conversation, stats) = self;
+        let (conversation, stats) = &self.conversation;
         out.line(&format!("conversation {}", conversation.id))?;
-        optional(out, "title", conversation.title.as_ref())?;
+        optional(out, "title", self.title.as_ref())?;
         field(out, "client", conversation.client)?;
         optional(out, "project", conversation.project.as_ref())?;
         optional(out, "workspace", conversation.workspace.as_ref())?;
@@ -51,11 +75,11 @@ impl Shown for (Conversation, ConversationStats) {
         field(out, "created", moment(conversation.created_at.at()))?;
         field(out, "updated", moment(conversation.updated_at.at()))?;
         let totals = format!(
-            "{}, {} in, {} out, {} ms",
+            "{}, {} in, {} out, {} of latency",
             counted(stats.message_count, "message"),
             counted(stats.total_tokens_in, "token"),
             counted(stats.total_tokens_out, "token"),
-            count(stats.total_latency_ms)
+            duration(i64::try_from(stats.total_latency_ms).unwrap_or(i64::MAX))
         );
         field(out, "totals", totals)?;
         for (label, names) in [
@@ -70,6 +94,6 @@ impl Shown for (Conversation, ConversationStats) {
     }
 
     fn json(&self, out: &mut Output) -> io::Result<()> {
-        out.json(&ConversationView::from(self))
+        out.json(&ConversationView::from(&self.conversation))
     }
 }

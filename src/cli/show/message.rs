@@ -1,13 +1,11 @@
-//! Messages of conversations: in a list, and in a transcript.
+//! Messages of conversations.
 
 use std::io;
-use std::sync::LazyLock;
 
-use decklog::human::{count, counted};
-use decklog::{ConversationMessage, Kind, Role};
+use decklog::human::{count, dollars, duration};
+use decklog::{ConversationMessage, Kind};
 
-use super::{Shown, failure, failure_in_row, field, milliseconds, moment, name, optional, others};
-use crate::cli::escape::{lines, one_line};
+use super::{Shown, failure, failure_in_row, field, moment, name, optional, others};
 use crate::cli::output::Output;
 use crate::cli::time;
 
@@ -26,6 +24,7 @@ const SHOWN: &[&str] = &[
     "tokens_cache_read",
     "tokens_reasoning",
     "latency_ms",
+    "cost_usd",
     "error_type",
     "error",
     "content",
@@ -58,15 +57,15 @@ impl Shown for ConversationMessage {
         field(out, "sent", moment(self.timestamp.at()))?;
         let role = format!("{}, from the {}", self.role, self.source);
         field(out, "role", role)?;
-        let cost = cost(self);
-        optional(out, "used", (!cost.is_empty()).then(|| cost.join(", ")))?;
+        let used = used(self);
+        optional(out, "used", (!used.is_empty()).then(|| used.join(", ")))?;
         optional(out, "error", why_failed(self))?;
         others(out, Kind::Messages, self, SHOWN)?;
         field(out, self.content_type.as_str(), &self.content)
     }
 }
 
-fn why_failed(message: &ConversationMessage) -> Option<String> {
+pub(super) fn why_failed(message: &ConversationMessage) -> Option<String> {
     failure(message.error_type.as_deref(), message.error.as_deref())
 }
 
@@ -77,77 +76,29 @@ fn call(message: &ConversationMessage) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
-/// Tokens and time.
-fn cost(message: &ConversationMessage) -> Vec<String> {
-    let tokens = |n: i64| counted(n.unsigned_abs(), "token");
-    let cached = in_brackets([
-        (message.tokens_cache_write, "cache write"),
-        (message.tokens_cache_read, "cache read"),
-    ]);
-    let reasoned = in_brackets([(message.tokens_reasoning, "reasoning")]);
-    let (tokens_in, tokens_out) = (message.tokens_in, message.tokens_out);
+/// Tokens, time and cost.
+pub(super) fn used(message: &ConversationMessage) -> Vec<String> {
+    let tokens =
+        |number: Option<i64>, of: &str| Some(format!("{} {of}", count(number?.unsigned_abs())));
+    let cached = [
+        tokens(message.tokens_cache_read, "cache read"),
+        tokens(message.tokens_cache_write, "cache write"),
+    ];
+    let cached: Vec<String> = cached.into_iter().flatten().collect();
+    let read = tokens(message.tokens_in, "tokens in").map(|read| match &cached[..] {
+        [] => read,
+        cached => format!("{read} ({})", cached.join(", ")),
+    });
+    let reasoned = tokens(message.tokens_reasoning, "reasoning");
+    let written = tokens(message.tokens_out, "out").map(|written| match reasoned {
+        Some(reasoned) => format!("{written} ({reasoned})"),
+        None => written,
+    });
     let parts = [
-        tokens_in.map(|n| format!("{} in{cached}", tokens(n))),
-        tokens_out.map(|n| format!("{} out{reasoned}", tokens(n))),
-        message.latency_ms.map(|ms| milliseconds(Some(ms))),
+        read,
+        written,
+        message.latency_ms.map(duration),
+        message.cost_usd.map(dollars),
     ];
     parts.into_iter().flatten().collect()
-}
-
-/// The parts that exist, after their total.
-fn in_brackets<const N: usize>(parts: [(Option<i64>, &str); N]) -> String {
-    let parts = parts.into_iter();
-    let parts = parts.filter_map(|(n, of)| Some(format!("{} {of}", count(n?.unsigned_abs()))));
-    let parts: Vec<String> = parts.collect();
-    if parts.is_empty() {
-        return String::new();
-    }
-    format!(" ({})", parts.join(", "))
-}
-
-/// Other numbers with a unit, such as the cost.
-fn others_of_unit(message: &ConversationMessage) -> Vec<String> {
-    static FIELDS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
-        let fields = Kind::Messages.schema().fields.into_iter();
-        let of_unit = fields.filter_map(|field| Some((field.name, field.unit?)));
-        let others = of_unit.filter(|(name, unit)| !SHOWN.contains(name) && *unit != "fraction");
-        others.collect()
-    });
-    let message = serde_json::to_value(message).unwrap_or_default();
-    let fields = FIELDS.iter();
-    let numbers = fields.filter_map(|(name, unit)| Some((message.get(name)?, unit)));
-    numbers
-        .map(|(number, unit)| format!("{number} {unit}"))
-        .collect()
-}
-
-/// A message of a transcript: a heading at the margin, its metadata below, and its content further
-/// indented, so that no content can imitate either.
-pub fn in_transcript(out: &mut Output, message: &ConversationMessage) -> io::Result<()> {
-    let mut heading = vec![
-        format!("#{}", message.sequence.unwrap_or_default()),
-        message.role.to_string(),
-        moment(message.timestamp.at()),
-    ];
-    heading.extend(message.model_used.clone());
-    heading.extend(cost(message));
-    heading.extend(others_of_unit(message));
-    out.line("")?;
-    out.line(&one_line(&heading.join("  ")))?;
-    optional(out, "! error", why_failed(message))?;
-    optional(out, "reasoning", message.reasoning.as_ref())?;
-    if !message.content.is_empty() {
-        for line in lines(&message.content).split('\n') {
-            out.line(&format!("    {line}"))?;
-        }
-    }
-    if message.role == Role::Tool {
-        // The name of the answering tool, not a call.
-        optional(out, "tool", message.tool_name.as_ref())?;
-        optional(out, "call", message.tool_call_id.as_ref())?;
-        optional(out, "arguments", message.tool_args.as_ref())?;
-    } else {
-        optional(out, "→ call", call(message))?;
-    }
-    optional(out, "← result", message.tool_result.as_ref())
 }

@@ -10,6 +10,7 @@ mod proposal;
 mod rollup;
 mod task;
 mod thought;
+pub mod transcript;
 mod turn;
 
 use std::fmt::Display;
@@ -21,10 +22,10 @@ use decklog::schema::FieldSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use message::in_transcript;
+pub use conversation::Listed;
 
 use super::escape::{clipped, lines, one_line, padded};
-use super::output::Output;
+use super::output::{Colour, Output, Span};
 use super::time::moment;
 
 /// The column of the values of a record shown in full.
@@ -33,7 +34,8 @@ const LABEL_COLUMNS: usize = 10;
 /// A record that commands show. Untrusted text is escaped here, not by the printer.
 pub trait Shown: Serialize + Sized {
     /// The headings of a table of such records, separated by `|`, each as wide as its column. `>`
-    /// aligns a column to the right.
+    /// aligns a column to the right. `80:` before a heading: it is shown if a line has at least 80
+    /// columns; `<80:`: if it has fewer.
     const COLUMNS: &'static str;
 
     /// Its cells in the table, not escaped yet. The last one may have any length.
@@ -56,20 +58,55 @@ pub fn row(out: &mut Output, text: &str) -> io::Result<()> {
 
 /// The heading of a table.
 pub fn heading<T: Shown>(out: &mut Output) -> io::Result<()> {
-    row(out, &T::COLUMNS.replace('>', "").replace('|', "  "))
+    let shown = columns::<T>(out.columns());
+    let headings: Vec<&str> = shown.map(|column| column.heading).collect();
+    let text = headings.join("  ");
+    let spans = [Span::new(text.trim_end(), Some(Colour::Dim))];
+    out.spans(&spans)
+}
+
+/// A column of a table.
+struct Column {
+    /// Its place among the cells of a row.
+    place: usize,
+    heading: &'static str,
+    is_right: bool,
+}
+
+/// The columns of a table in lines of this width.
+fn columns<T: Shown>(width: usize) -> impl Iterator<Item = Column> {
+    let all = T::COLUMNS.split('|').enumerate();
+    all.filter_map(move |(place, heading)| {
+        let (limit, heading) = heading.split_once(':').unwrap_or(("0", heading));
+        let is_shown = match limit.strip_prefix('<') {
+            Some(end) => end.parse().is_ok_and(|end: usize| width < end),
+            None => limit.parse().is_ok_and(|least: usize| width >= least),
+        };
+        let right = heading.strip_prefix('>');
+        is_shown.then_some(Column {
+            place,
+            heading: right.unwrap_or(heading),
+            is_right: right.is_some(),
+        })
+    })
 }
 
 /// A record's line in a table.
 pub fn row_of(out: &mut Output, record: &impl Shown) -> io::Result<()> {
-    row(out, &table_row(record))
+    row(out, &table_row(record, out.columns()))
 }
 
-/// A record's line in a table, not cut yet.
-pub fn table_row<T: Shown>(record: &T) -> String {
-    let cells = T::COLUMNS.split('|').zip(record.cells());
-    let cells = cells.map(|(heading, cell)| match heading.strip_prefix('>') {
-        Some(heading) => format!("{:>1$}", one_line(&cell), heading.len()),
-        None => padded(&one_line(&cell), heading.len()),
+/// A record's line in a table, with the columns for lines of this width, not cut yet.
+pub fn table_row<T: Shown>(record: &T, width: usize) -> String {
+    let record = record.cells();
+    let cells = columns::<T>(width).filter_map(|column| {
+        let cell = one_line(record.get(column.place)?);
+        let heading = column.heading;
+        Some(if column.is_right {
+            format!("{cell:>0$}", heading.len())
+        } else {
+            padded(&cell, heading.len())
+        })
     });
     cells.collect::<Vec<String>>().join("  ")
 }
@@ -125,13 +162,6 @@ fn failure(class: Option<&str>, words: Option<&str>) -> Option<String> {
 /// The error in a row, before fields of any length.
 pub fn failure_in_row(why: Option<&str>) -> String {
     why.map_or(String::new(), |why| format!("! {}  ", why.trim()))
-}
-
-/// A number of milliseconds, or `-`.
-fn milliseconds(ms: Option<i64>) -> String {
-    ms.map_or("-".to_owned(), |ms| {
-        format!("{} ms", count(ms.unsigned_abs()))
-    })
 }
 
 /// A number without its fraction, or `-`.

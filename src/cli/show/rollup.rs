@@ -2,7 +2,7 @@
 
 use std::io;
 
-use decklog::human::{count, counted};
+use decklog::human::{average, count, counted};
 use decklog::record::Rollup;
 
 use super::{Shown, field, name, optional, parts_of, whole};
@@ -49,9 +49,10 @@ impl Shown for Rollup {
             (self.tokens_reasoning, "reasoning"),
         ]);
         optional(out, "of them", split)?;
-        let avg = whole(self.latency_ms_avg());
-        let [p50, p95, p99] = [0.5, 0.95, 0.99].map(|q| whole(self.latency_sketch.quantile(q)));
-        let latency = format!("avg {avg} ms, p50 {p50} ms, p95 {p95} ms, p99 {p99} ms");
+        let shown = |ms: Option<f64>| ms.map_or("-".to_owned(), average);
+        let avg = shown(self.latency_ms_avg());
+        let [p50, p95, p99] = [0.5, 0.95, 0.99].map(|q| shown(self.latency_sketch.quantile(q)));
+        let latency = format!("avg {avg}, p50 {p50}, p95 {p95}, p99 {p99}");
         field(out, "latency", latency)?;
         let context = percent(self.context_utilization_avg());
         let compressed = count(self.compressed);
