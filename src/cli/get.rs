@@ -3,7 +3,8 @@
 use std::fmt::Display;
 
 use clap::Subcommand;
-use decklog::Key;
+use decklog::query::CallQuery;
+use decklog::{Key, Store};
 use uuid::Uuid;
 
 use super::context::Context;
@@ -31,9 +32,9 @@ pub enum What {
     Calls {
         /// The model request of the call
         request_id: Uuid,
-        /// The call's id within the request
+        /// The call's id within the request. Default: the only call of the request
         #[arg(allow_hyphen_values = true)]
-        call_id: String,
+        call_id: Option<String>,
     },
     /// A conversation turn
     Turns {
@@ -75,14 +76,17 @@ pub enum What {
 
 impl What {
     /// The key in the library.
-    pub fn key(&self) -> Key {
-        match self {
+    pub fn key(&self, store: &Store) -> Result<Key, Failure> {
+        Ok(match self {
             What::Calls {
                 request_id,
                 call_id,
             } => Key::ToolCall {
                 request_id: *request_id,
-                call_id: call_id.clone(),
+                call_id: match call_id {
+                    Some(call_id) => call_id.clone(),
+                    None => only_call(store, *request_id)?,
+                },
             },
             What::Turns { id } => Key::Turn(*id),
             What::Proposals { request_id } => Key::Proposal(*request_id),
@@ -91,12 +95,13 @@ impl What {
             What::Events { id } => Key::Event(*id),
             What::Inbox { id } => Key::Task(*id),
             What::Thoughts { id } => Key::Thought(id.clone()),
-        }
+        })
     }
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
-    let key = args.what.key();
+    let store = context.open_to_read()?;
+    let key = args.what.key(&store)?;
     if args.as_of.is_some()
         && !matches!(key, Key::ToolCall { .. } | Key::Turn(_) | Key::Proposal(_))
     {
@@ -104,24 +109,52 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             "--as-of is only for turns, calls and proposals: other kinds have no earlier states";
         return Err(Failure::usage(message));
     }
-    let store = context.open_to_read()?;
     let past = store.as_of(args.as_of);
-    match &args.what {
-        What::Calls {
+    match &key {
+        Key::ToolCall {
             request_id,
             call_id,
         } => one(context, past.get_tool_call(*request_id, call_id)?, &key),
-        What::Turns { id } => one(context, past.get_turn(*id)?, &key),
-        What::Proposals { request_id } => one(context, past.get_proposal(*request_id)?, &key),
-        What::Conversations { id } => {
+        Key::Turn(id) => one(context, past.get_turn(*id)?, &key),
+        Key::Proposal(id) => one(context, past.get_proposal(*id)?, &key),
+        Key::Conversation(id) => {
             let found = store.get_conversation(*id)?;
             let found = found.map(|it| Listed::of(&store, it)).transpose()?;
             one(context, found, &key)
         }
-        What::Messages { id } => one(context, store.get_message(*id)?, &key),
-        What::Events { id } => one(context, store.get_event(*id)?, &key),
-        What::Inbox { id } => one(context, store.inbox().get(*id)?, &key),
-        What::Thoughts { id } => one(context, store.thoughts().get(id)?, &key),
+        Key::Message(id) => one(context, store.get_message(*id)?, &key),
+        Key::Event(id) => one(context, store.get_event(*id)?, &key),
+        Key::Task(id) => one(context, store.inbox().get(*id)?, &key),
+        Key::Thought(id) => one(context, store.thoughts().get(id)?, &key),
+        _ => Ok(missing(&key)),
+    }
+}
+
+/// The id of the only call of a request.
+fn only_call(store: &Store, request_id: Uuid) -> Result<String, Failure> {
+    const NAMED: usize = 3;
+    let query = CallQuery {
+        request_id: Some(request_id),
+        limit: NAMED + 1,
+        ..CallQuery::default()
+    };
+    let calls = store.tool_calls(&query)?.items.into_iter();
+    let mut calls: Vec<String> = calls.map(|(request, _)| request.call_id).collect();
+    match (calls.pop(), &calls[..]) {
+        (None, _) => Err(Failure::Told(
+            Exit::Findings,
+            format!("there is no tool call of request {request_id}"),
+        )),
+        (Some(only), []) => Ok(only),
+        (Some(last), others) => {
+            let named = others.iter().chain([&last]).take(NAMED);
+            let named: Vec<&str> = named.map(String::as_str).collect();
+            let more = if others.len() >= NAMED { ", …" } else { "" };
+            Err(Failure::usage(format!(
+                "request {request_id} has several calls: give the id of one, such as {}{more}",
+                named.join(", ")
+            )))
+        }
     }
 }
 

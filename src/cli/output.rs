@@ -53,9 +53,8 @@ impl Output {
         if !io::stdout().is_terminal() {
             return;
         }
-        let names = ["DECKLOG_PAGER", "PAGER"].iter();
-        let named = names.filter_map(std::env::var_os).next();
-        let mut command = match named {
+        let mut variables = ["DECKLOG_PAGER", "PAGER"].iter();
+        let mut command = match variables.find_map(std::env::var_os) {
             None => Command::new("less"),
             Some(pager) if pager.is_empty() => return,
             Some(pager) => {

@@ -17,8 +17,8 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
-    let key = args.what.key();
     let store = context.open_to_read()?;
+    let key = args.what.key(&store)?;
     let Some(proof) = store.prove(&key)? else {
         return Ok(get::missing(&key));
     };

@@ -68,11 +68,12 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     }
     let mut messages = transcript::Messages::new(args.tools);
     let mut print = |message: ConversationMessage| {
-        Ok(if is_json {
-            message.json(out)?
+        if is_json {
+            message.json(out)?;
         } else {
-            messages.print(out, &message)?
-        })
+            messages.print(out, &message)?;
+        }
+        Ok(())
     };
     let page = |order, limit, after| {
         let query = MessageQuery::default().page(order, limit, after);

@@ -9,7 +9,7 @@ use super::seqs::each_row;
 use super::{EVERYWHERE, collision, not_found};
 use crate::error::{Error, ErrorKind, Result};
 use crate::human::one_line;
-use crate::index::{RowId, Select};
+use crate::index::{Row, RowId, Select};
 use crate::record::{Key, Kind};
 use crate::store::{Reads, Snapshot, Store};
 
@@ -90,7 +90,10 @@ impl Store {
     /// first `parts` parts of the keys are compared.
     fn with_start(&self, kind: Kind, text: &str, parts: usize) -> Result<Key> {
         let is_number = matches!(kind, Kind::Events | Kind::Inbox | Kind::History);
-        if is_number || text.chars().count() < START_CHARS_MIN {
+        let is_text = kind == Kind::ThoughtRecords || parts == 2 && kind == Kind::ToolCalls;
+        let is_of_uuid = |c: char| c.is_ascii_hexdigit() || c == '-';
+        let can_be = is_text || text.chars().all(is_of_uuid);
+        if is_number || !can_be || text.chars().count() < START_CHARS_MIN {
             let what = if is_number {
                 "the number"
             } else {
@@ -161,7 +164,7 @@ fn latest(view: &Snapshot<'_>, kind: Kind) -> Result<Option<Key>> {
     let rows = || {
         let (first, end) = EVERYWHERE;
         let rows = table.walk(Select::All, first, end).rev();
-        rows.filter(|id| table.row(*id).is_some_and(|row| row.stands()))
+        rows.filter(|id| table.row(*id).is_some_and(Row::stands))
     };
     let is_of_user = |id: &RowId| kind != Kind::Conversations || table.value(*id, PARENT).is_none();
     let found = rows().find(is_of_user).or_else(|| rows().next());
@@ -221,7 +224,7 @@ mod tests {
         );
         assert!(!several.to_string().contains('…'), "{several}");
         assert_eq!(find("ffff").unwrap_err().kind(), ErrorKind::NotFound);
-        for odd in ["67e", "", "\u{1b}"] {
+        for odd in ["67e", "", "\u{1b}", "no-uuid"] {
             assert_eq!(
                 find(odd).unwrap_err().kind(),
                 ErrorKind::InvalidInput,

@@ -45,7 +45,7 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
         Some(text) => with_text(site, text, query)?,
         None => (site.store.conversations(&query)?, true),
     };
-    let next = offset + list.items.len();
+    let next = offset.saturating_add(list.items.len());
     let main = html! {
         h1 { "Conversations" }
         (filters(params, PATH, &[
@@ -72,7 +72,7 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
             p.pager {
                 span {
                     @if next < list.total || offset > 0 {
-                        (count(offset as u64 + 1)) "–" (count(next as u64)) " of "
+                        (count((offset as u64).saturating_add(1))) "–" (count(next as u64)) " of "
                     }
                     (counted(list.total as u64, "conversation"))
                 }

@@ -18,6 +18,7 @@ mod message;
 mod overview;
 mod params;
 mod report;
+mod requests;
 mod run;
 mod runs;
 mod search;
@@ -112,8 +113,8 @@ fn page(site: &Site<'_>, path: &str, params: &Params) -> Answer {
         ["ui", "conversations"] => conversations::page(site, params),
         ["ui", "conversations", id] => conversation::page(site, uuid(id)?, params),
         ["ui", "conversations", id, "run"] => run::of_session(site, uuid(id)?, params),
-        ["ui", "conversations", id, "requests"] => compare::requests(site, uuid(id)?, params),
-        ["ui", "compare"] => compare::runs(site, params),
+        ["ui", "conversations", id, "requests"] => requests::page(site, uuid(id)?, params),
+        ["ui", "compare"] => compare::page(site, params),
         ["ui", "runs"] => runs::page(site, params),
         ["ui", "runs", id] => run::of_event(site, number(id)?, params),
         ["ui", "calls"] => calls::page(site, params),

@@ -278,7 +278,7 @@ fn shown(
         .unwrap_or(0);
     let failed = spans.iter().filter(|span| span.is_failed()).count();
     let part: Vec<&Span> = spans.iter().skip(from).take(SPANS).collect();
-    let next = from + part.len();
+    let next = from.saturating_add(part.len());
     let cost = spans
         .iter()
         .filter(|span| span.depth == 0)

@@ -20,6 +20,7 @@ mod rollups;
 mod round_trip;
 mod schema;
 mod search;
+mod snapshots;
 mod stats;
 #[cfg(feature = "http")]
 mod token;

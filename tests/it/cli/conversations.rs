@@ -90,30 +90,40 @@ fn a_conversation_reads_as_a_transcript() {
     log.record(&lines);
     let expected = format!(
         "\
-conversation {}
-  client    cli
-  status    error
-  error     half of it
-  created   2025-12-27T08:00:00Z
-  updated   2025-12-27T08:00:01.000Z
-  totals    3 messages, 1,200 tokens in, 1 token out, 37 ms
-  models    small-1
+What is in it?
+  {} · cli
+  2025-12-27 08:00 · lasted 1.0 s · error · 3 messages · 1.2 k tokens in, 1 out
+  small-1
+  ! error   half of it
 
-#1  user  2025-12-27 08:00:01.000 UTC
+#1  user  2025-12-27  08:00:01
     What is
-    \tin it?
+        in it?
 
-#2  assistant  2025-12-27 08:00:01.000 UTC  small-1  1,200 tokens in  1 token out  37 ms
-  → call    ls {{\"path\":\".\"}}
+#2  assistant  08:00:01  small-1  1,200 tokens in  1 out  37 ms
+  → call    ls  .
 
-#3  tool  2025-12-27 08:00:01.000 UTC
+#3  tool  08:00:01
   ! error   timeout: half of it
   ← result  a
             b
 ",
         id(1)
     );
-    assert_eq!(log.ok(&["show", &id(1)]), expected);
+    assert_eq!(log.ok(&["show", &id(1), "--utc"]), expected);
+    // In another zone, and with the arguments as they are.
+    let mut zoned = log.command(&["show", "latest", "--tools", "--last", "2"]);
+    let zoned = out(&zoned.env("TZ", "America/New_York").output().unwrap());
+    let parts = [
+        "  2025-12-27 03:00 · ",
+        "\n#2  assistant  2025-12-27  03:00:01",
+        "ls {\"path\":\".\"}\n",
+    ];
+    assert!(parts.iter().all(|part| zoned.contains(part)), "{zoned}");
+    assert!(!zoned.contains("#1 "), "{zoned}");
+    let mut since = log.command(&["messages", "--since", "2025-12-27 03:00:02", "--json"]);
+    let since = since.env("TZ", "America/New_York").output().unwrap();
+    assert_eq!((code(&since), out(&since)), (OK, String::new()));
 
     let rows = log.ok(&[
         "messages",

@@ -55,7 +55,7 @@ fn events_are_found_and_drawn_as_trees() {
 │  ├─ #3 tool_call.started  running  {"call_id":"a"}
 │  ├─ #4 tool_call.started  failed 60 ms  {"call_id":"b"}
 │  └─ #5 tool_call.failed  {"call_id":"b"}
-└─ #6 turn.started  completed 2,500 ms
+└─ #6 turn.started  completed 2.5 s
    └─ #7 turn.completed
 "#;
     assert_eq!(log.ok(&["tree", "1"]), expected);

@@ -115,4 +115,19 @@ fn one_record_is_found_by_its_key() {
     let output = log.run(&["get", "calls", request_id, call_id, "--as-of", "1000"]);
     assert_eq!(code(&output), FINDINGS);
     assert_eq!(code(&log.run(&["get", "turns", "no-uuid"])), USAGE);
+
+    // By the start of an id, and without the call's id where it is the only one.
+    let start = &request_id[..8];
+    assert_eq!(&log.json(&["get", "calls", start])[0], listed);
+    assert_eq!(&log.json(&["calls", "--request", start])[0], listed);
+    assert_eq!(log.json(&["get", "turns", &turn[..13]])[0]["id"], turn);
+    let output = log.run(&["get", "turns", "0000"]);
+    assert_eq!((code(&output), out(&output)), (FINDINGS, String::new()));
+    assert!(
+        err(&output).contains("none of the conversation_turns begins with"),
+        "{}",
+        err(&output)
+    );
+    let latest = log.json(&["get", "conversations", "latest"]);
+    assert_eq!(latest[0]["id"], log.json(&["conversations"])[0]["id"]);
 }

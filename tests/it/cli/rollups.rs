@@ -49,7 +49,7 @@ DAY         MODEL           CONFIG      MODE        TASK        REQUESTS      TO
 rollup 2025-12-27
   messages  1 message, 1 conversation of 1 that day, 1 request
   tokens    0 in, 0 out
-  latency   avg - ms, p50 - ms, p95 - ms, p99 - ms
+  latency   avg -, p50 -, p95 -, p99 -
   context   - used on average, 0 compressed
   errors    1, timeout 1
 
@@ -60,7 +60,7 @@ rollup 2025-12-27
   task      a task of a long name
   messages  2 messages, 1 conversation of 1 that day, 2 requests
   tokens    2,400 in, 68 out
-  latency   avg 1,050 ms, p50 100 ms, p95 1,987 ms, p99 1,987 ms
+  latency   avg 1.1 s, p50 100 ms, p95 2.0 s, p99 2.0 s
   context   50 % used on average, 0 compressed
   errors    0
 ";
