@@ -1,11 +1,9 @@
 //! `decklog tree`
 
-use std::str::FromStr;
-
 use decklog::human::{count, counted};
 use decklog::query::{ConversationQuery, EventQuery, Order, TurnQuery};
 use decklog::tree::{EventNode, SessionItem, SessionNode};
-use decklog::{Key, Store};
+use decklog::{Key, Kind, Store};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -33,8 +31,9 @@ const REASONING_COLUMNS: usize = 60;
     after_help = "Example:\n  decklog tree 12 --json | jq 'select(.status==\"failed\")'\n\nColours are used only on a terminal, and not if NO_COLOR is set."
 )]
 pub struct Args {
-    /// An event, as 'decklog events --roots' shows it, or a conversation or thread
-    id: Option<Root>,
+    /// The number of an event, as 'decklog events --roots' shows it, or the id of a conversation or
+    /// thread; the start of a conversation's id is enough, or 'latest'
+    id: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -43,22 +42,22 @@ enum Root {
     Session(Uuid),
 }
 
-impl FromStr for Root {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Root, String> {
-        let event = text.parse().map(Root::Event);
-        event
-            .or_else(|_| text.parse().map(Root::Session))
-            .map_err(|_| "must be the number of an event, or the UUID of a conversation".to_owned())
+/// The root that a text names.
+fn named(store: &Store, text: &str) -> Result<Root, Failure> {
+    if let Ok(event) = text.parse() {
+        return Ok(Root::Event(event));
+    }
+    match store.find_key(Kind::Conversations, text)? {
+        Key::Conversation(id) => Ok(Root::Session(id)),
+        other => Err(Failure::usage(format!("{other} is no conversation"))),
     }
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
-    let root = match args.id {
-        Some(root) => Some(root),
+    let root = match args.id.as_deref() {
         None => latest(&store)?,
+        Some(id) => Some(named(&store, id)?),
     };
     match root {
         Some(Root::Event(id)) => match store.event_tree(id)? {
