@@ -68,7 +68,6 @@ fn sessions_read_the_same_at_every_width() {
     check(&log, "calls", &["calls"]);
     check(&log, "messages", &["messages", "7f2abd2d", "--limit", "12"]);
     check(&log, "tree", &["tree", "7f2abd2d"]);
-    check(&log, "get-call", &["get", "calls", "latest"]);
 }
 
 /// Content that would change a terminal, its text's direction or the columns of a table.
