@@ -52,7 +52,7 @@ pub struct LatencyMs {
 }
 
 /// Numbers of messages and tokens.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct UsageSums {
     /// Number of messages, in any role.
@@ -72,6 +72,9 @@ pub struct UsageSums {
     pub tokens_cache_read: u64,
     /// The part of `tokens_out` used for reasoning.
     pub tokens_reasoning: u64,
+    /// Cost of messages in any role, in US dollars. Absent if no message has a cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
 }
 
 /// The tokens of `turn.completed` events.
@@ -120,6 +123,9 @@ pub struct ModelSums {
     pub tokens_in: u64,
     /// Answer tokens.
     pub tokens_out: u64,
+    /// Cost in US dollars. Absent if no answer has a cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
     /// Average used fraction of the context window, from 0 to 1. Absent if no answer has a value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_utilization_avg: Option<f64>,

@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::cells::{Cell, Groups, Mask};
 use super::query::Scope;
+use super::spending::Spent;
 use super::turns::Turns;
 use crate::collections::{
     Adds, DayFound, DaySum, Message, days_of_messages, read_messages, sum_day,
@@ -20,7 +22,7 @@ use crate::index::RowId;
 use crate::record::{Day, Kind};
 use crate::store::{LogMark, Reads, SegmentWatermark, Snapshot, Store, Watermark};
 
-/// Maximum number of threads that sum days.
+/// Maximum number of threads that read the log.
 const THREADS_MAX: usize = 8;
 
 /// The segments of a day's messages and of its rollups.
@@ -40,6 +42,8 @@ pub(super) struct CachedDay {
     pub sum: DaySum,
     /// Messages with an error, sorted by time and sequence number.
     pub failed: Vec<(i64, u64)>,
+    /// The sums of its messages in the log, by conversation.
+    pub spent: HashMap<Uuid, Spent>,
     /// The sums by requested dimensions, computed on demand.
     #[serde(skip)]
     cells: HashMap<Mask, Vec<Cell>>,
@@ -58,6 +62,8 @@ impl Adds for CachedDay {
         self.cells.clear();
         self.talks = None;
         self.sum.count(&message);
+        let spent = self.spent.entry(message.conversation).or_default();
+        spent.add(&Spent::of(&message.counted));
         if message.counted.is_error {
             // Usually appended at the end.
             let failed = (message.at, message.seq);
@@ -76,6 +82,7 @@ impl CachedDay {
             last_seq: 0,
             sum: DaySum::new(&found.rollups),
             failed: Vec::new(),
+            spent: HashMap::new(),
             cells: HashMap::new(),
             talks: None,
         };
@@ -307,22 +314,30 @@ impl Cache {
 
 /// Sums several days in parallel.
 fn read_all(store: &Store, days: &[Day]) -> Result<Vec<(Day, CachedDay)>> {
+    in_threads(days, |day| Ok((*day, CachedDay::read(store, *day)?)))
+}
+
+/// What `each` makes of these items, in any order, in several threads.
+pub(super) fn in_threads<T: Sync, R: Send>(
+    items: &[T],
+    each: impl Fn(&T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
     let next = AtomicUsize::new(0);
-    let read = || {
-        let mut read = Vec::new();
-        while let Some(day) = days.get(next.fetch_add(1, Ordering::Relaxed)) {
-            read.push((*day, CachedDay::read(store, *day)?));
+    let work = || {
+        let mut done = Vec::new();
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            done.push(each(item)?);
         }
-        Ok(read)
+        Ok(done)
     };
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    let threads = processors.min(THREADS_MAX).min(days.len());
+    let threads = processors.min(THREADS_MAX).min(items.len());
     if threads < 2 {
-        return read();
+        return work();
     }
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
-        let mut all = Vec::with_capacity(days.len());
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let mut all = Vec::with_capacity(items.len());
         for thread in threads {
             all.extend(thread.join().unwrap_or_else(|panic| resume_unwind(panic))?);
         }

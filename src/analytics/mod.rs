@@ -1,7 +1,7 @@
-//! Reports over messages: tokens, latencies, errors, contexts, conversations. They use sums in
-//! memory by day and group, which are updated with new messages. The cost of a report therefore
-//! depends on the number of groups and days, not of messages. They are saved in the log's cache.
-//! Removed messages are in the rollups of the log.
+//! Reports over messages and tool calls: tokens, cost, latencies, errors, contexts, conversations,
+//! tools. They use sums in memory by day and group, which are updated with new records. The cost of
+//! a report therefore depends on the number of groups and days, not of messages. The sums are saved
+//! in the log's cache. Removed messages are in the rollups of the log.
 
 mod activity;
 mod answers;
@@ -11,6 +11,8 @@ mod query;
 mod reports;
 mod rows;
 mod saved;
+mod spending;
+mod tools;
 mod turns;
 
 use std::fmt;
@@ -24,9 +26,12 @@ pub use answers::{
     ModelsReport, RowKey, TaskRow, TaskSums, TasksReport, TurnRow, TurnSums, UsageReport, UsageRow,
     UsageSums,
 };
-pub use query::{AnalyticsQuery, Bucket, Dimension, ROWS_DEFAULT, ROWS_MAX, Scope};
+pub use query::{AnalyticsQuery, Bucket, Dimension, ROWS_DEFAULT, ROWS_MAX, Scope, SpendSort};
+pub use spending::{ProjectRow, ProjectsReport, SessionRow, SessionsReport, SpendSums};
+pub use tools::{CallLatencyMs, LatencyBucket, ToolRow, ToolSums, ToolsReport};
 
 use self::cache::Cache;
+use self::tools::Calls;
 use crate::error::Result;
 use crate::store::Store;
 
@@ -67,6 +72,7 @@ use crate::store::Store;
 pub struct Analytics {
     store: Store,
     kept: Arc<Mutex<Cache>>,
+    calls: Arc<Mutex<Calls>>,
 }
 
 impl fmt::Debug for Analytics {
@@ -83,6 +89,7 @@ impl Store {
         Analytics {
             store: self.clone(),
             kept: Arc::default(),
+            calls: Arc::default(),
         }
     }
 }
@@ -107,16 +114,20 @@ impl Analytics {
         &self,
         also: impl FnOnce(&mut Cache, &Store) -> Result<()>,
     ) -> Result<MutexGuard<'_, Cache>> {
-        let mut kept = self.kept.lock().unwrap_or_else(|poisoned| {
-            // A thread that panicked may have left an incomplete update.
-            self.kept.clear_poison();
-            let mut kept = poisoned.into_inner();
-            *kept = Cache::default();
-            kept
-        });
+        let mut kept = lock(&self.kept);
         kept.catch_up(&self.store)?;
         also(&mut kept, &self.store)?;
         kept.save_if_due(&self.store);
         Ok(kept)
     }
+}
+
+/// Locks sums. A thread that panicked may have left an incomplete update: then they start anew.
+fn lock<T: Default>(sums: &Mutex<T>) -> MutexGuard<'_, T> {
+    sums.lock().unwrap_or_else(|poisoned| {
+        sums.clear_poison();
+        let mut kept = poisoned.into_inner();
+        *kept = T::default();
+        kept
+    })
 }

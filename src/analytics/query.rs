@@ -39,6 +39,16 @@ words! {
     }
 }
 
+words! {
+    /// Order of the rows of a report on spending.
+    SpendSort("sort") {
+        /// Greatest cost first; rows of equal cost by tokens.
+        Cost = "cost",
+        /// Most prompt and answer tokens first.
+        Tokens = "tokens",
+    }
+}
+
 impl Bucket {
     /// The first day of a day's bucket; `None` for all days.
     pub(super) fn of(self, day: Day) -> Option<Day> {
@@ -76,6 +86,8 @@ pub struct AnalyticsQuery {
     pub bucket: Option<Bucket>,
     /// Maximum number of rows; 0 returns only the totals. Default: 1,000. Maximum: 100,000.
     pub limit: Option<usize>,
+    /// Order of the rows, of reports by project or session. Default: cost.
+    pub sort: Option<SpendSort>,
 }
 
 /// The query of a report, with its defaults.
@@ -110,6 +122,18 @@ pub(super) struct Defaults {
     pub group: Option<&'static [Dimension]>,
     /// Its default bucket size; `None` if it has no buckets.
     pub bucket: Option<Bucket>,
+    /// Whether its rows can be sorted.
+    pub has_sort: bool,
+}
+
+impl Defaults {
+    /// Those of a report over all days, without groups and buckets.
+    pub(super) const PLAIN: Defaults = Defaults {
+        days_before: None,
+        group: None,
+        bucket: None,
+        has_sort: false,
+    };
 }
 
 impl AnalyticsQuery {
@@ -138,6 +162,10 @@ impl AnalyticsQuery {
         group.dedup();
         if let (Some(_), None) = (self.bucket, defaults.bucket) {
             let message = format!("{report} has no buckets: omit bucket");
+            return Err(Error::invalid(message));
+        }
+        if self.sort.is_some() && !defaults.has_sort {
+            let message = format!("{report} has a fixed order: omit sort");
             return Err(Error::invalid(message));
         }
         if let Some(limit) = self.limit.filter(|limit| *limit > ROWS_MAX) {

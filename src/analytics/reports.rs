@@ -26,9 +26,9 @@ const DASHBOARD_NAMES_MAX: usize = 100;
 /// Defaults of a report over all days, with these groups.
 const fn all_days(group: &'static [Dimension]) -> Defaults {
     Defaults {
-        days_before: None,
         group: Some(group),
         bucket: Some(Bucket::All),
+        ..Defaults::PLAIN
     }
 }
 
@@ -185,9 +185,8 @@ impl Analytics {
     /// conversations were active on several days.
     pub fn active(&self, query: &AnalyticsQuery) -> Result<ActiveReport> {
         let by_day = Defaults {
-            days_before: None,
-            group: None,
             bucket: Some(Bucket::Day),
+            ..Defaults::PLAIN
         };
         let scope = query.scope("active", &by_day)?;
         let counts = self.caught_up()?.conversations(&scope).map_err(|day| {
@@ -215,8 +214,7 @@ impl Analytics {
     pub fn dashboard(&self, query: &AnalyticsQuery) -> Result<DashboardMetrics> {
         let today = Defaults {
             days_before: Some(0),
-            group: None,
-            bucket: None,
+            ..Defaults::PLAIN
         };
         let scope = query.scope("dashboard", &today)?;
         let mut kept = self.caught_up()?;
@@ -270,6 +268,7 @@ fn has_answers(row: &Row<'_>) -> bool {
     has_requests(row)
         || row.any(|sums| sums.tokens_in)
         || row.any(|sums| sums.tokens_out)
+        || row.any(|sums| sums.cost_count)
         || row.any(|sums| sums.latency_count)
         || row.any(|sums| sums.context_utilization_count)
         || row.any(|sums| sums.errors)

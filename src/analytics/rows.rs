@@ -8,7 +8,7 @@ use super::answers::{
 use super::cache::Cache;
 use super::cells::{Cell, Groups, Mask};
 use super::query::Scope;
-use crate::record::{Day, DenseSketch, MessageSums};
+use crate::record::{Day, DenseSketch, MessageSums, usd};
 
 /// The cells of a row.
 pub(super) struct Row<'a> {
@@ -126,6 +126,11 @@ fn failed(cells: &[&Cell]) -> u64 {
     answers.min(answered).saturating_add(unanswered)
 }
 
+fn cost(cells: &[&Cell], of: fn(&Cell) -> &MessageSums) -> Option<f64> {
+    let nanos = total(cells, |cell| of(cell).cost_nano_usd);
+    usd(nanos, total(cells, |cell| of(cell).cost_count))
+}
+
 pub(super) fn usage(cells: &[&Cell], _: &mut DenseSketch) -> UsageSums {
     let tokens_in = total(cells, |cell| cell.all.tokens_in);
     let tokens_cache_write = total(cells, |cell| cell.all.tokens_cache_write);
@@ -140,6 +145,7 @@ pub(super) fn usage(cells: &[&Cell], _: &mut DenseSketch) -> UsageSums {
         tokens_cache_write,
         tokens_cache_read,
         tokens_reasoning: total(cells, |cell| cell.all.tokens_reasoning),
+        cost_usd: cost(cells, |cell| &cell.all),
     }
 }
 
@@ -179,6 +185,7 @@ pub(super) fn models(cells: &[&Cell], sketch: &mut DenseSketch) -> ModelSums {
         latency_ms: latency.latency_ms,
         tokens_in: total(cells, |cell| cell.answers.tokens_in),
         tokens_out: total(cells, |cell| cell.answers.tokens_out),
+        cost_usd: cost(cells, |cell| &cell.answers),
         context_utilization_avg: context(cells, sketch).avg,
         errors: total(cells, |cell| cell.all.errors),
         error_rate: part(failed(cells), latency.requests),

@@ -9,7 +9,7 @@ use decklog::analytics::{
     Dimension, ErrorSample, ErrorsReport, LatencySums, ModelSums, RowKey, Scope, TaskSums,
     TurnSums, UsageReport, UsageSums,
 };
-use decklog::human::count;
+use decklog::human::{count, dollars};
 use decklog::record::Day;
 use serde::Serialize;
 
@@ -109,6 +109,7 @@ const USAGE: &Columns<UsageSums> = &[
     ("CACHE READ", |sums| count(sums.tokens_cache_read)),
     ("TOKENS OUT", |sums| count(sums.tokens_out)),
     ("REASONING", |sums| count(sums.tokens_reasoning)),
+    ("COST", |sums| sums.cost_usd.map_or("-".into(), dollars)),
 ];
 
 const MODELS: &Columns<ModelSums> = &[
@@ -163,6 +164,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         group: args.group.clone(),
         bucket: args.bucket,
         limit: args.limit,
+        ..AnalyticsQuery::default()
     };
     match args.name {
         Name::Usage => {

@@ -1,20 +1,23 @@
 //! Tool calls: requested once, then completed or failed once.
 
+use std::ops::ControlFlow;
+
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::as_of::{Lists, assertion};
 use super::page::{Cursor, Page, Walk};
 use super::query::query;
+use super::seqs::{each_row, read_each};
 use super::{
     Ack, asserted, collision, conflict, lower, not_found, outcome, put_version, read_as, record_in,
     record_of, says, time, unchanged,
 };
 use crate::error::{Error, Result};
-use crate::index::{CALL_ID, Hasher, Loc, REQUEST_ID, RowId, Select};
+use crate::index::{CALL_ID, Hasher, Loc, Position, REQUEST_ID, RowId, Select, Table};
 use crate::line::{Op, Value};
-use crate::record::{CallStatus, Kind, ToolCall, ToolCallDone, ToolCallReq, same_json};
-use crate::store::{Reads, Redacted, RowLines, Snapshot, Store, Txn, Unclear};
+use crate::record::{CallStatus, Day, Kind, ToolCall, ToolCallDone, ToolCallReq, same_json};
+use crate::store::{Inner, Reads, Redacted, RowLines, Snapshot, Store, Txn, Unclear};
 
 const KIND: Kind = Kind::ToolCalls;
 
@@ -187,6 +190,58 @@ fn in_words(done: &ToolCallDone) -> String {
         done.ended_at.at,
         done.latency_ms
     )
+}
+
+/// A row of the tool calls, for sums over them.
+pub(crate) struct CallRow {
+    pub row: RowId,
+    /// Number of its requests and retractions, if there is more than one; else 0.
+    pub versions: usize,
+    /// The call, if it stands.
+    pub call: Option<ToolCall>,
+}
+
+/// Calls `take` with these rows. Rows that the index does not have are left out.
+pub(crate) fn with_calls(
+    inner: &Inner,
+    rows: &[RowId],
+    mut take: impl FnMut(CallRow),
+) -> Result<()> {
+    let row = |table: &Table, id: RowId| table.row(id).map(|_| id);
+    let read = |view: &Snapshot<'_>, row| {
+        let versions = view.table(KIND).history(row).map_or(0, <[_]>::len);
+        let call = CallQuery::read(view, row, None)?;
+        Ok(Some(CallRow {
+            row,
+            versions,
+            call,
+        }))
+    };
+    read_each(inner, KIND, rows, row, read, |row| {
+        take(row);
+        Ok(())
+    })
+}
+
+/// The calls that started on a day.
+pub(crate) fn calls_of_day(inner: &Inner, day: Day) -> Result<Vec<RowId>> {
+    let (start, end) = day.bounds_ms();
+    let bounds = (Position::before(start), Position::before(end));
+    let mut rows = Vec::new();
+    each_row(inner, KIND, Select::All, bounds, false, |_, row| {
+        rows.push(row);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(rows)
+}
+
+/// The start of the first request of a row that has several versions.
+pub(crate) fn first_start(view: &Snapshot<'_>, row: RowId) -> Result<Option<i64>> {
+    let Some(first) = view.table(KIND).history(row).and_then(<[_]>::first) else {
+        return Ok(None);
+    };
+    let request: ToolCallReq = read_as(view, *first)?;
+    Ok(Some(request.started_at.at))
 }
 
 impl Lists for CallQuery {

@@ -25,7 +25,8 @@ mod thoughts;
 mod tree;
 mod turns;
 
-pub(crate) use conversations::{ended_in_error, in_one_line, of_prompt};
+pub(crate) use calls::{CallRow, calls_of_day, first_start, with_calls};
+pub(crate) use conversations::{ended_in_error, in_one_line, of_prompt, projects_of};
 pub(crate) use events::{
     children as events_under, find as event, latest as latest_event, seqs_of_type as seqs_of_events,
 };

@@ -1,4 +1,4 @@
-//! `/analytics/…`: reports over messages, as `decklog stats` prints them.
+//! `/analytics/…`: reports over messages and tool calls, as `decklog stats` prints them.
 
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -10,11 +10,11 @@ use super::params::{Query, separated_by_commas};
 use super::problem::Problem;
 use crate::analytics::{
     ActiveReport, Analytics, AnalyticsQuery, Bucket, CompressionReport, ContextReport,
-    DashboardMetrics, Dimension, ErrorsReport, LatencyReport, ModelsReport, TasksReport,
-    UsageReport,
+    DashboardMetrics, Dimension, ErrorsReport, HourActivity, LatencyReport, ModelsReport,
+    ProjectsReport, SessionsReport, SpendSort, TasksReport, ToolsReport, UsageReport,
 };
-use crate::error::{ErrorKind, Result};
-use crate::record::Day;
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::{Day, now};
 
 /// Declares the parameters of reports: the days to report on, and these.
 macro_rules! params {
@@ -77,6 +77,68 @@ params! {
     }
 }
 
+params! {
+    /// Which days to report on, and how many rows.
+    RowParams {
+        /// Maximum number of rows; 0 for the totals alone. Default: 1000.
+        #[param(value_type = Option<u32>, maximum = 100_000)]
+        limit: Option<usize>,
+    }
+}
+
+params! {
+    /// Which days to report on, and the order and number of rows.
+    SpendParams {
+        /// Order of the rows: greatest `cost` or most `tokens` first. Default: cost.
+        sort: Option<SpendSort>,
+        /// Maximum number of rows; 0 for the totals alone. Default: 1000.
+        #[param(value_type = Option<u32>, maximum = 100_000)]
+        limit: Option<usize>,
+    }
+}
+
+/// Which hours to report on.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct HourParams {
+    /// Only this UTC day and later ones: YYYY-MM-DD. Default: seven days before `until`.
+    since: Option<Day>,
+    /// Only days before this one. Default: through the current day.
+    until: Option<Day>,
+}
+
+/// Messages and tool calls of each hour, by their own times. Hours without any are left out.
+#[utoipa::path(
+    get,
+    path = "/analytics/activity",
+    params(HourParams),
+    responses((status = 200, description = "The hours, earliest first", body = Vec<HourActivity>))
+)]
+pub(super) async fn activity(
+    State(app): State<Shared>,
+    Query(params): Query<HourParams>,
+) -> Answer {
+    app.read_much(move |app| {
+        let until = match params.until {
+            Some(day) => day,
+            None => Day::of(now()).map(|today| today.next().unwrap_or(today))?,
+        };
+        let since = params.since.unwrap_or_else(|| until.minus(7)).min(until);
+        let [since, until] = [since, until].map(|day| day.bounds_ms().0);
+        let hours = app.analytics.activity(since, until).map_err(invalid)?;
+        Made::ok(&hours)
+    })
+    .await
+}
+
+fn invalid(error: Error) -> Problem {
+    match error.kind() {
+        ErrorKind::InvalidInput => Problem::bad_request(error.reason()),
+        _ => Problem::from(error),
+    }
+}
+
 /// Computes a report.
 async fn report<R: Serialize + Send + 'static>(
     app: &Shared,
@@ -90,10 +152,7 @@ async fn report<R: Serialize + Send + 'static>(
         .max(query.since.filter(|_| query.until.is_some()));
     // The first report reads all messages.
     app.read_much(move |app| {
-        let report = report(&app.analytics, &query).map_err(|e| match e.kind() {
-            ErrorKind::InvalidInput => Problem::bad_request(e.reason()),
-            _ => Problem::from(e),
-        })?;
+        let report = report(&app.analytics, &query).map_err(invalid)?;
         Made::ok(&report)
     })
     .await
@@ -135,6 +194,12 @@ reports! {
     "/analytics/compression" compression(ReportParams) -> CompressionReport;
     /// Active conversations, by day.
     "/analytics/active" active(ActiveParams) -> ActiveReport;
+    /// Tool calls by tool, most calls first: outcomes and latency.
+    "/analytics/tools" tools(RowParams) -> ToolsReport;
+    /// Tokens, cost and errors by project, of the messages in the log.
+    "/analytics/projects" projects(SpendParams) -> ProjectsReport;
+    /// Tokens, cost and errors by conversation, of the messages in the log.
+    "/analytics/sessions" sessions(SpendParams) -> SessionsReport;
     /// The metrics of a dashboard. Default period: today.
     "/analytics/dashboard" dashboard(DayParams) -> DashboardMetrics;
 }

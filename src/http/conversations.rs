@@ -49,6 +49,10 @@ pub(super) struct ExtraMembers {
     /// Ignored: derived from the messages.
     total_latency_ms: Option<Length>,
     /// Ignored: derived from the messages.
+    total_cost_usd: Option<f64>,
+    /// Ignored: derived from the messages.
+    error_count: Option<Length>,
+    /// Ignored: derived from the messages.
     models_used: Option<Vec<String>>,
     /// Ignored: derived from the messages.
     configs_used: Option<Vec<String>>,

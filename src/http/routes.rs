@@ -41,7 +41,7 @@ use crate::wire::fields::{AnyInt, SearchAfter};
     )),
     tags(
         (name = "conversations", description = "Conversations and their messages"),
-        (name = "analytics", description = "Reports over messages"),
+        (name = "analytics", description = "Reports over messages and tool calls"),
         (name = "turns", description = "Conversation turns"),
         (name = "tool calls", description = "Tool calls and their outcomes"),
         (name = "proposals", description = "Code edit proposals and their status"),
@@ -71,6 +71,10 @@ fn operations() -> OpenApiRouter<Shared> {
         .routes(routes!(analytics::context))
         .routes(routes!(analytics::compression))
         .routes(routes!(analytics::active))
+        .routes(routes!(analytics::tools))
+        .routes(routes!(analytics::projects))
+        .routes(routes!(analytics::sessions))
+        .routes(routes!(analytics::activity))
         .routes(routes!(analytics::dashboard))
         .routes(routes!(turns::add, turns::list))
         .routes(routes!(turns::get))

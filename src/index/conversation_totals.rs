@@ -48,6 +48,11 @@ pub(crate) struct ConversationSums {
     pub tokens_in: u64,
     pub tokens_out: u64,
     pub latency_ms: u64,
+    pub cost_nano_usd: u64,
+    /// Number of messages with a cost.
+    pub cost_count: u64,
+    /// Number of messages with an error.
+    pub errors: u64,
     /// One message of each model, in the order of first use. Its line has the name.
     pub models: Vec<(u64, Loc)>,
     /// One message of each configuration, in the same way.
@@ -138,6 +143,11 @@ impl ConversationTotals {
         sums.tokens_in = sums.tokens_in.saturating_add(measured.tokens_in);
         sums.tokens_out = sums.tokens_out.saturating_add(measured.tokens_out);
         sums.latency_ms = sums.latency_ms.saturating_add(measured.latency_ms);
+        if let Some(cost) = measured.cost_nano_usd {
+            sums.cost_nano_usd = sums.cost_nano_usd.saturating_add(cost);
+            sums.cost_count += 1;
+        }
+        sums.errors += u64::from(measured.is_error);
         for (names, name) in [
             (&mut sums.models, measured.model),
             (&mut sums.configs, measured.config),
@@ -181,7 +191,7 @@ fn is_last(sequence: i64, greatest: &mut i64) -> bool {
     is_last
 }
 
-fields!(ConversationSums, SUMS_BYTES_MIN, message_count tokens_in tokens_out latency_ms answered
+fields!(ConversationSums, SUMS_BYTES_MIN, message_count tokens_in tokens_out latency_ms cost_nano_usd cost_count errors answered
     said_at asked_at last_sequence latest models configs error asked);
 fields!(KeyHash, 12, hash check);
 
@@ -206,4 +216,4 @@ impl Part for ConversationTotals {
 }
 
 /// Size in a dump, in bytes, of a conversation's totals that refer to no lines.
-const SUMS_BYTES_MIN: usize = 104;
+const SUMS_BYTES_MIN: usize = 128;

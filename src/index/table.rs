@@ -130,6 +130,11 @@ impl Table {
         self.rows.first_from_seq(seq)
     }
 
+    /// Number of rows, live or not.
+    pub(crate) fn rows_len(&self) -> u32 {
+        self.rows.len() as u32
+    }
+
     /// Number of live rows.
     pub(crate) fn len(&self) -> usize {
         self.all.len()

@@ -140,6 +140,7 @@ fn sums(kind: Kind, lookups: [u32; LOOKUPS_MAX], seq: u64) -> Option<Sums> {
             tokens_in: seq,
             tokens_out: 2,
             latency_ms: 3,
+            cost_nano_usd: Some(seq * 7).filter(|_| seq % 3 == 1),
             is_error: seq.is_multiple_of(7),
             role: [
                 None,
@@ -556,6 +557,7 @@ fn told_entry(seq: u64, conversation: u32, told: Told) -> (Kind, Entry) {
                 tokens_in: 0,
                 tokens_out: 0,
                 latency_ms: 0,
+                cost_nano_usd: None,
                 is_error,
                 role: is_answer.then_some(Role::Assistant),
                 has_task_type: false,

@@ -10,7 +10,7 @@ use crate::record::declare::{Field, Fields, Found, LookupReader};
 use crate::record::of_kind;
 use crate::record::{
     ConversationMessage, ConversationStatus, Event, HistoryEntry, InboxStep, InboxTask, Kind,
-    Record, Role, each_type, group_key,
+    Record, Role, each_type, group_key, nano_usd,
 };
 
 pub(crate) use crate::record::declare::{LOOKUPS_MAX, Value};
@@ -52,6 +52,8 @@ pub(crate) struct Measures<'a> {
     pub tokens_in: u64,
     pub tokens_out: u64,
     pub latency_ms: u64,
+    /// As [`nano_usd`].
+    pub cost_nano_usd: Option<u64>,
     pub is_error: bool,
     /// `None` if the role is unknown.
     pub role: Option<Role>,
@@ -207,6 +209,7 @@ fn measures_of(message: &ConversationMessage) -> Measures<'_> {
         tokens_in: count(message.tokens_in),
         tokens_out: count(message.tokens_out),
         latency_ms: count(message.latency_ms),
+        cost_nano_usd: message.cost_usd.and_then(nano_usd),
         is_error: message.error.is_some(),
         role: Some(message.role),
         has_task_type: message.task_type.is_some(),
@@ -236,6 +239,7 @@ fn take_measures<'a>(line: &mut Cursor<'a>) -> Measures<'a> {
             b"tokens_in" => measures.tokens_in = count(&mut value),
             b"tokens_out" => measures.tokens_out = count(&mut value),
             b"latency_ms" => measures.latency_ms = count(&mut value),
+            b"cost_usd" => measures.cost_nano_usd = value.fraction().and_then(nano_usd),
             b"error" => measures.is_error = true,
             b"task_type" => measures.has_task_type = true,
             b"role" => {

@@ -224,6 +224,8 @@ impl Dice {
             tokens_cache_write: self.count(),
             tokens_cache_read: self.count(),
             tokens_reasoning: self.count(),
+            cost_nano_usd: self.count(),
+            cost_count: self.count(),
             latency_ms_sum: self.count(),
             latency_count: self.pick(&[counted, counted, 7]),
             latency_sketch,
@@ -255,6 +257,7 @@ impl Dice {
         MessageSums {
             tokens_in: self.count(),
             tokens_cache_read: self.count(),
+            cost_nano_usd: self.count(),
             latency_count: self.pick(&[1, 1, 7]),
             latency_sketch,
             context_utilization_sum: self.fraction(),

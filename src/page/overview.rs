@@ -74,7 +74,7 @@ impl Period {
             until: self.until,
             group: Some(group),
             bucket: Some(self.bucket),
-            limit: None,
+            ..AnalyticsQuery::default()
         }
     }
 }
@@ -167,7 +167,7 @@ fn today(site: &Site<'_>) -> Result<Markup> {
         until,
         group: Some(Vec::new()),
         bucket: Some(bucket),
-        limit: None,
+        ..AnalyticsQuery::default()
     };
     let (usage, latency) = (
         site.analytics

@@ -222,7 +222,7 @@ impl Conversation {
 }
 
 /// Totals of the messages of a conversation. They are derived from the messages and not stored.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ConversationStats {
     /// Number of messages.
@@ -233,6 +233,12 @@ pub struct ConversationStats {
     pub total_tokens_out: u64,
     /// Sum of the messages' `latency_ms`.
     pub total_latency_ms: u64,
+    /// Sum of the messages' `cost_usd`, each rounded to billionths, in US dollars. Absent if no
+    /// message has a cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_cost_usd: Option<f64>,
+    /// Number of messages with an `error`.
+    pub error_count: u64,
     /// Distinct values of `model_used`, in the order of first use. Models that occur only in
     /// `models_in_chain` are not included.
     pub models_used: Vec<String>,

@@ -59,7 +59,7 @@ pub(crate) use sketch::DenseSketch;
 pub use sketch::Sketch;
 pub(crate) use strings::{ascii_name, escaped, escaped_len, is_plain_id, plain_len, push_quoted};
 pub use sums::MessageSums;
-pub(crate) use sums::{Counted, Tally};
+pub(crate) use sums::{Counted, Tally, nano_usd, usd};
 pub(crate) use text::from_text;
 pub use thought::{GENESIS_HASH, ThoughtRecord, ThoughtType};
 #[cfg(feature = "cli")]

@@ -6,7 +6,7 @@ use super::declare::record;
 use super::hashes::IdHashes;
 use super::sketch::Sketch;
 use super::strings::push_quoted;
-use super::sums::{MessageSums, Tally};
+use super::sums::{MessageSums, Tally, usd};
 use super::time::Day;
 use crate::error::{Error, Result};
 
@@ -47,6 +47,10 @@ record! {
         [sum_if_any, omitted] tokens_cache_read: u64,
         /// Sum of `tokens_reasoning`.
         [sum_if_any, omitted] tokens_reasoning: u64,
+        /// Sum of `cost_usd`, each rounded to billionths of a US dollar.
+        [sum_if_any, omitted] cost_nano_usd: u64,
+        /// Number of messages with a cost.
+        [sum_if_any, omitted] cost_count: u64,
         /// Sum of `latency_ms`.
         [sum] latency_ms_sum: u64,
         /// Number of messages with a latency.
@@ -103,6 +107,8 @@ impl Rollup {
             tokens_cache_write: all.tokens_cache_write,
             tokens_cache_read: all.tokens_cache_read,
             tokens_reasoning: all.tokens_reasoning,
+            cost_nano_usd: all.cost_nano_usd,
+            cost_count: all.cost_count,
             latency_ms_sum: all.latency_ms_sum,
             latency_count: all.latency_count,
             latency_sketch: all.latency_sketch,
@@ -130,6 +136,8 @@ impl Rollup {
                 tokens_cache_write: self.tokens_cache_write,
                 tokens_cache_read: self.tokens_cache_read,
                 tokens_reasoning: self.tokens_reasoning,
+                cost_nano_usd: self.cost_nano_usd,
+                cost_count: self.cost_count,
                 latency_ms_sum: self.latency_ms_sum,
                 latency_count: self.latency_count,
                 latency_sketch: self.latency_sketch.clone(),
@@ -164,6 +172,11 @@ impl Rollup {
     /// The key of another part of the same group and day.
     pub(crate) fn key_of_part(&self, part: u64) -> String {
         group_key(self.group_names(), part)
+    }
+
+    /// Cost of the messages that report one, in US dollars. `None` if none does.
+    pub fn cost_usd(&self) -> Option<f64> {
+        usd(self.cost_nano_usd, self.cost_count)
     }
 
     /// Average latency in milliseconds of the messages that report a latency.

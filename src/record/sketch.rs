@@ -149,6 +149,19 @@ impl DenseSketch {
         quantile(self.count, buckets, q)
     }
 
+    /// The number of values up to each of these bounds, which ascend, and above the bound before;
+    /// last the number of larger values. A value within 2 % above a bound may count as up to it.
+    pub(crate) fn histogram(&self, bounds: &[u64]) -> Vec<u64> {
+        let mut counts = vec![0_u64; bounds.len() + 1];
+        let bounds: Vec<u16> = bounds.iter().map(|bound| bucket_of(*bound)).collect();
+        for bucket in self.used.0..self.used.1 {
+            let place = bounds.partition_point(|bound| *bound < bucket);
+            let sum = &mut counts[place];
+            *sum = sum.saturating_add(self.counts[usize::from(bucket)]);
+        }
+        counts
+    }
+
     /// Removes all values.
     pub(crate) fn clear(&mut self) {
         if self.count > 0 {

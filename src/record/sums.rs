@@ -30,6 +30,12 @@ pub struct MessageSums {
     /// The sum of their `tokens_reasoning`.
     #[serde(skip_serializing_if = "is_default")]
     pub tokens_reasoning: u64,
+    /// The sum of their `cost_usd`, each rounded to billionths of a US dollar.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cost_nano_usd: u64,
+    /// Number of messages that report a cost.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cost_count: u64,
     /// The sum of their `latency_ms`.
     pub latency_ms_sum: u64,
     /// Number of messages that report a latency.
@@ -51,13 +57,15 @@ pub struct MessageSums {
 
 impl MessageSums {
     /// The integers that are added up, by their names.
-    pub(super) fn counts(&self) -> [(&'static str, u64); 9] {
+    pub(super) fn counts(&self) -> [(&'static str, u64); 11] {
         [
             ("tokens_in", self.tokens_in),
             ("tokens_out", self.tokens_out),
             ("tokens_cache_write", self.tokens_cache_write),
             ("tokens_cache_read", self.tokens_cache_read),
             ("tokens_reasoning", self.tokens_reasoning),
+            ("cost_nano_usd", self.cost_nano_usd),
+            ("cost_count", self.cost_count),
             ("latency_ms_sum", self.latency_ms_sum),
             ("latency_count", self.latency_count),
             ("compressed", self.compressed),
@@ -66,13 +74,15 @@ impl MessageSums {
     }
 
     /// As [`counts`](Self::counts), in the same order, to change them.
-    fn counts_mut(&mut self) -> [&mut u64; 9] {
+    fn counts_mut(&mut self) -> [&mut u64; 11] {
         [
             &mut self.tokens_in,
             &mut self.tokens_out,
             &mut self.tokens_cache_write,
             &mut self.tokens_cache_read,
             &mut self.tokens_reasoning,
+            &mut self.cost_nano_usd,
+            &mut self.cost_count,
             &mut self.latency_ms_sum,
             &mut self.latency_count,
             &mut self.compressed,
@@ -86,6 +96,10 @@ impl MessageSums {
         add(&mut self.tokens_cache_write, message.tokens_cache_write);
         add(&mut self.tokens_cache_read, message.tokens_cache_read);
         add(&mut self.tokens_reasoning, message.tokens_reasoning);
+        if let Some(cost) = message.cost_nano_usd {
+            add(&mut self.cost_nano_usd, cost);
+            add(&mut self.cost_count, 1);
+        }
         if let Some(ms) = message.latency_ms {
             add(&mut self.latency_ms_sum, ms);
             add(&mut self.latency_count, 1);
@@ -168,6 +182,22 @@ impl MessageSums {
     }
 }
 
+/// A cost in billionths of a US dollar, rounded. `None` if it is negative or no number, as in a line
+/// edited by hand. Larger costs count as the maximum.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // The conversion saturates.
+pub(crate) fn nano_usd(cost_usd: f64) -> Option<u64> {
+    (cost_usd >= 0.0).then(|| (cost_usd * NANOS).round() as u64)
+}
+
+/// The cost of messages in US dollars, from a sum of billionths and the number of messages that
+/// report a cost. `None` if none does.
+#[allow(clippy::cast_precision_loss)] // 16 digits are exact.
+pub(crate) fn usd(cost_nano_usd: u64, cost_count: u64) -> Option<f64> {
+    (cost_count > 0).then(|| cost_nano_usd as f64 / NANOS)
+}
+
+const NANOS: f64 = 1e9;
+
 fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
@@ -221,11 +251,12 @@ enum Of {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Counted {
     of: Of,
-    tokens_in: u64,
-    tokens_out: u64,
-    tokens_cache_write: u64,
-    tokens_cache_read: u64,
+    pub tokens_in: u64,
+    pub tokens_out: u64,
+    pub tokens_cache_write: u64,
+    pub tokens_cache_read: u64,
     tokens_reasoning: u64,
+    pub cost_nano_usd: Option<u64>,
     latency_ms: Option<u64>,
     context_utilization: Option<f64>,
     is_compressed: bool,
@@ -251,6 +282,7 @@ impl Counted {
             tokens_cache_write: number(message.tokens_cache_write).unwrap_or(0),
             tokens_cache_read: number(message.tokens_cache_read).unwrap_or(0),
             tokens_reasoning: number(message.tokens_reasoning).unwrap_or(0),
+            cost_nano_usd: message.cost_usd.and_then(nano_usd),
             latency_ms: number(message.latency_ms),
             context_utilization: message.context_utilization.filter(is_part),
             is_compressed: message.compression_applied == Some(true),
@@ -289,6 +321,27 @@ mod tests {
     }
 
     #[test]
+    fn costs_are_exact_in_any_order_and_saturate() {
+        let cost = |cost| ConversationMessage {
+            cost_usd: Some(cost),
+            ..ConversationMessage::new(uuid::Uuid::nil(), Role::Assistant, "")
+        };
+        let sum = |costs: &[f64]| {
+            let mut tally = Tally::default();
+            for one in costs {
+                tally.count(&Counted::of(cost(*one)).1);
+            }
+            (tally.all.cost_nano_usd, tally.all.cost_count)
+        };
+        assert_eq!(sum(&[0.1, 0.2, 1e-9, 0.3]), (600_000_001, 4));
+        assert_eq!(sum(&[0.3, 1e-9, 0.2, 0.1]), (600_000_001, 4));
+        assert_eq!(sum(&[0.0, -0.5, f64::NAN]), (0, 1));
+        assert_eq!(sum(&[f64::MAX, f64::INFINITY, 1.0]), (u64::MAX, 3));
+        assert_eq!(usd(600_000_001, 4), Some(0.600_000_001));
+        assert_eq!((usd(0, 0), usd(0, 1)), (None, Some(0.0)));
+    }
+
+    #[test]
     fn a_further_part_of_an_answer_adds_to_it_and_is_no_request() {
         let request = ConversationMessage {
             tokens_out: Some(1),
@@ -317,6 +370,7 @@ mod tests {
                 tokens_cache_write: (nth % 4 == 0).then_some(1),
                 tokens_cache_read: Some(i64::from(nth / 2)),
                 tokens_reasoning: Some(i64::from(nth)),
+                cost_usd: (nth % 5 > 0).then(|| f64::from(nth) / 10.0),
                 latency_ms: Some(i64::from(nth * nth)),
                 context_utilization: Some(1.0 / f64::from(nth)),
                 compression_applied: Some(nth % 2 == 0),

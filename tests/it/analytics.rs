@@ -12,6 +12,7 @@
 
 mod changes;
 mod plain;
+mod tools;
 
 use std::path::Path;
 
@@ -81,6 +82,7 @@ fn message(rng: &mut Rng, conversation_id: Uuid, at: i64) -> ConversationMessage
         message.tokens_cache_write = share(message.tokens_in, 5).filter(|_| rng.one_in(2));
         message.tokens_cache_read = share(message.tokens_in, 2).filter(|_| rng.one_in(2));
         message.tokens_reasoning = share(message.tokens_out, 3).filter(|_| rng.one_in(2));
+        message.cost_usd = rng.one_in(2).then(|| rng.below(1_000) as f64 / 7e3);
         let latency = (rng.next() >> (45 + rng.below(15))) as i64;
         message.latency_ms = (!rng.one_in(9)).then_some(latency);
         let used = (rng.next() >> 11) as f64 / (1u64 << 53) as f64;

@@ -499,6 +499,8 @@ impl Mirror {
             tokens_cache_write: number(rng).unsigned_abs(),
             tokens_cache_read: number(rng).unsigned_abs(),
             tokens_reasoning: number(rng).unsigned_abs(),
+            cost_nano_usd: number(rng).unsigned_abs(),
+            cost_count: number(rng).unsigned_abs(),
             latency_ms_sum: 0,
             latency_count: 0,
             latency_sketch: Sketch::default(),
@@ -685,6 +687,7 @@ impl Mirror {
             names.extend(name);
         };
         let (mut failed, mut answered, mut said_at) = (None, 0, None);
+        let mut nanos: Option<u64> = None;
         for (seq, message) in &self.messages {
             if message.conversation_id != id {
                 continue;
@@ -693,6 +696,10 @@ impl Mirror {
             add(&mut stats.total_tokens_in, message.tokens_in);
             add(&mut stats.total_tokens_out, message.tokens_out);
             add(&mut stats.total_latency_ms, message.latency_ms);
+            nanos = message.cost_usd.map_or(nanos, |usd| {
+                Some(nanos.unwrap_or(0) + (usd * 1e9).round() as u64)
+            });
+            stats.error_count += u64::from(message.error.is_some());
             note(&mut stats.models_used, &message.model_used);
             note(&mut stats.configs_used, &message.config_used);
             let says = message.error.is_some() || message.role == Role::Assistant;
@@ -718,6 +725,7 @@ impl Mirror {
             }
             conversation.last_error = None;
         }
+        stats.total_cost_usd = nanos.map(|nanos| nanos as f64 / 1e9);
         Some((conversation, stats))
     }
 

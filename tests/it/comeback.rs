@@ -350,6 +350,7 @@ fn a_fork_counts_once_when_it_comes_back_before_its_session() {
             tokens_cache_write: report.tokens_cache_write,
             tokens_cache_read: report.tokens_cache_read,
             tokens_reasoning: report.tokens_reasoning,
+            cost_usd: None,
         };
         assert_eq!(summary, all);
     }

@@ -287,6 +287,8 @@ fn rollups(id: u128, change: impl FnOnce(&mut Rollup)) -> Vec<Record> {
         tokens_cache_write: 0,
         tokens_cache_read: 0,
         tokens_reasoning: 0,
+        cost_nano_usd: 0,
+        cost_count: 0,
         latency_ms_sum: 0,
         latency_count: 0,
         latency_sketch: Sketch::default(),

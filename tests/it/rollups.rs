@@ -69,6 +69,11 @@ fn message(rng: &mut Rng, conversation_id: Uuid) -> ConversationMessage {
     );
     let half = |of: Option<i64>| of.filter(|n| n % 3 > 0).map(|n| n / 2);
     with!(message.clone(),
+        cost_usd: message.tokens_out.map(|tokens| match tokens {
+            0 => 0.0,
+            7 => 0.012_345_678_9,
+            _ => 1e300,
+        }),
         tokens_cache_write: half(message.tokens_in),
         tokens_cache_read: half(message.tokens_in),
         tokens_reasoning: half(message.tokens_out),
@@ -109,6 +114,8 @@ fn expected(day: Day, all: &[ConversationMessage]) -> Vec<Rollup> {
             tokens_cache_write: all.tokens_cache_write,
             tokens_cache_read: all.tokens_cache_read,
             tokens_reasoning: all.tokens_reasoning,
+            cost_nano_usd: all.cost_nano_usd,
+            cost_count: all.cost_count,
             latency_ms_sum: all.latency_ms_sum,
             latency_count: all.latency_count,
             latency_sketch: all.latency_sketch,
@@ -155,6 +162,11 @@ fn sums(messages: &[&ConversationMessage]) -> MessageSums {
         tokens_cache_write: sum(|one| one.tokens_cache_write),
         tokens_cache_read: sum(|one| one.tokens_cache_read),
         tokens_reasoning: sum(|one| one.tokens_reasoning),
+        cost_nano_usd: messages
+            .iter()
+            .filter_map(|one| one.cost_usd)
+            .fold(0, |sum, usd| sum.saturating_add((usd * 1e9).round() as u64)),
+        cost_count: how_many(|one| one.cost_usd.is_some()),
         latency_ms_sum: sum(|one| one.latency_ms),
         latency_count: how_many(|one| one.latency_ms.is_some()),
         latency_sketch,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use decklog::human::{count, counted, duration, float, short};
+use decklog::human::{count, counted, dollars, duration, float, short};
 use decklog::record::{ConversationStats, ConversationStatus, ConversationView};
 use decklog::{Conversation, Store};
 use serde::Serialize;
@@ -82,6 +82,10 @@ impl Shown for Listed {
             duration(i64::try_from(stats.total_latency_ms).unwrap_or(i64::MAX))
         );
         field(out, "totals", totals)?;
+        optional(out, "cost", stats.total_cost_usd.map(dollars))?;
+        if stats.error_count > 0 {
+            field(out, "errors", count(stats.error_count))?;
+        }
         for (label, names) in [
             ("models", &stats.models_used),
             ("configs", &stats.configs_used),

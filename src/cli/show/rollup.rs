@@ -2,7 +2,7 @@
 
 use std::io;
 
-use decklog::human::{average, count, counted};
+use decklog::human::{average, count, counted, dollars};
 use decklog::record::Rollup;
 
 use super::{Shown, field, name, optional, parts_of, whole};
@@ -49,6 +49,7 @@ impl Shown for Rollup {
             (self.tokens_reasoning, "reasoning"),
         ]);
         optional(out, "of them", split)?;
+        optional(out, "cost", self.cost_usd().map(dollars))?;
         let shown = |ms: Option<f64>| ms.map_or("-".to_owned(), average);
         let avg = shown(self.latency_ms_avg());
         let [p50, p95, p99] = [0.5, 0.95, 0.99].map(|q| shown(self.latency_sketch.quantile(q)));

@@ -17,7 +17,7 @@ use crate::store::{Inner, Reads};
 
 // As in [`Kind::lookups`](crate::record::Kind::lookups).
 const WORKSPACE: usize = 0;
-const PROJECT: usize = 1;
+pub(super) const PROJECT: usize = 1;
 const CLIENT: usize = 2;
 const USER: usize = 3;
 const SESSION: usize = 4;

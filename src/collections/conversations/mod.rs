@@ -1,8 +1,10 @@
 //! Conversations: an upsert by id. The totals of their messages are kept in the index.
 
 mod list;
+mod projects;
 mod title;
 
+pub(crate) use projects::projects_of;
 pub(crate) use title::{in_one_line, of_prompt};
 
 use std::collections::HashMap;
@@ -20,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::index::{ConversationSums, Loc, RowId, status_state};
 use crate::record::{
     Client, Conversation, ConversationMessage, ConversationStats, ConversationStatus, Kind, Record,
-    Timestamp,
+    Timestamp, usd,
 };
 use crate::store::{Reads, Redacted, Store, Txn};
 
@@ -77,7 +79,7 @@ query! {
 }
 
 /// A page of the conversations that match a query.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ConversationList {
     /// The conversations of the page, each with the totals of its messages.
     pub items: Vec<(Conversation, ConversationStats)>,
@@ -452,6 +454,8 @@ fn stats(
         total_tokens_in: sums.tokens_in,
         total_tokens_out: sums.tokens_out,
         total_latency_ms: sums.latency_ms,
+        total_cost_usd: usd(sums.cost_nano_usd, sums.cost_count),
+        error_count: sums.errors,
         models_used: all_of(&sums.models, |message| message.model_used)?,
         configs_used: all_of(&sums.configs, |message| message.config_used)?,
     })

@@ -108,11 +108,13 @@ impl Record {
 }
 
 /// Fields of a conversation that are derived from its messages. They are ignored in input.
-pub(crate) const DERIVED: [&str; 6] = [
+pub(crate) const DERIVED: [&str; 8] = [
     "message_count",
     "total_tokens_in",
     "total_tokens_out",
     "total_latency_ms",
+    "total_cost_usd",
+    "error_count",
     "models_used",
     "configs_used",
 ];

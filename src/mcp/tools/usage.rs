@@ -33,5 +33,6 @@ fn report(call: &Call<'_>, given: Report) -> Result<UsageReport, Fault> {
         group: Some(given.group.unwrap_or_else(|| vec![Dimension::Model])),
         bucket: Some(given.bucket.unwrap_or(Bucket::All)),
         limit: Some(super::given::limit(given.limit)),
+        ..AnalyticsQuery::default()
     })?)
 }

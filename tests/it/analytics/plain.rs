@@ -174,7 +174,14 @@ fn usage(of: &Messages<'_>) -> UsageSums {
         tokens_cache_write: sum(of, |one| one.tokens_cache_write),
         tokens_cache_read: sum(of, |one| one.tokens_cache_read),
         tokens_reasoning: sum(of, |one| one.tokens_reasoning),
+        cost_usd: cost(of),
     }
+}
+
+fn cost(of: &Messages<'_>) -> Option<f64> {
+    let nanos = of.iter().filter_map(|one| one.cost_usd);
+    let nanos: Vec<u64> = nanos.map(|usd| (usd * 1e9).round() as u64).collect();
+    (!nanos.is_empty()).then(|| nanos.iter().sum::<u64>() as f64 / 1e9)
 }
 
 fn check_latency(found: &LatencyMs, of: &Messages<'_>) {
@@ -210,6 +217,7 @@ fn check_models(found: &ModelSums, of: &Messages<'_>) {
     assert_eq!(found.requests, requests);
     assert_eq!(found.tokens_in, sum(&answers, |one| one.tokens_in));
     assert_eq!(found.tokens_out, sum(&answers, |one| one.tokens_out));
+    assert_eq!(found.cost_usd, cost(&answers));
     check_latency(&found.latency_ms, of);
     same(found.context_utilization_avg, context(of).1);
     assert_eq!(found.errors, failed(of));
@@ -255,7 +263,8 @@ pub fn check(analytics: &Analytics, all: &Plain<'_>, query: &AnalyticsQuery) {
     // Further parts of answers are not requests, but count.
     let adds = |one: &ConversationMessage| {
         let tokens = [one.tokens_in, one.tokens_out].into_iter().flatten();
-        let says = one.latency_ms.is_some() || one.context_utilization.is_some();
+        let says =
+            one.latency_ms.is_some() || one.cost_usd.is_some() || one.context_utilization.is_some();
         says || one.error.is_some() || tokens.sum::<i64>() > 0
     };
     let adds_up = |row: &Messages<'_>| asked(row) || count(&answers(row), adds) > 0;
@@ -493,6 +502,8 @@ pub fn all_of(analytics: &Analytics, queries: &[AnalyticsQuery]) -> Vec<Value> {
             serde_json::to_value(analytics.context(query).unwrap()),
             serde_json::to_value(analytics.compression(query).unwrap()),
             serde_json::to_value(analytics.active(&days).unwrap()),
+            serde_json::to_value(analytics.projects(&days).unwrap()),
+            serde_json::to_value(analytics.sessions(&days).unwrap()),
             serde_json::to_value(analytics.dashboard(&days).unwrap()),
         ];
         told.extend(json.into_iter().map(Result::unwrap));

@@ -37,7 +37,7 @@ MESSAGE = (f"id:U! conversation_id:U! sequence:I! timestamp:T+ role:{ROLE} sourc
 TASK = "id:I! attempts:I%s error:S?"
 ROLLUP = ("day:D! model_used:S!? config_used:S!? orchestration_mode:S!? task_type:S!? part:N!~ through_seq:N"
           " messages:N requests:N tokens_in:N tokens_out:N"
-          " tokens_cache_write:N~ tokens_cache_read:N~ tokens_reasoning:N~ latency_ms_sum:N latency_count:N latency_sketch:W"
+          " tokens_cache_write:N~ tokens_cache_read:N~ tokens_reasoning:N~ cost_nano_usd:N~ cost_count:N~ latency_ms_sum:N latency_count:N latency_sketch:W"
           " context_utilization_sum:F context_utilization_count:N compressed:N errors:N errors_by_type:E~"
           " conversations:N active_conversations:N others:J~ message_hashes:X~ conversation_hashes:X~")
 KINDS = {
@@ -371,7 +371,12 @@ def listed(lines):
         names = ("workspace", "project", "user_id", "session_id")
         found["conversations"].append(dict.fromkeys(names) | said | {
             "message_count": len(mine), "total_tokens_in": total("tokens_in"),
-            "total_tokens_out": total("tokens_out"), "total_latency_ms": total("latency_ms")})
+            "total_tokens_out": total("tokens_out"), "total_latency_ms": total("latency_ms"),
+            "error_count": sum("error" in m.record for m in mine)})
+        costs = [m.record["cost_usd"] for m in mine if m.record.get("cost_usd", -1) >= 0]
+        if costs:
+            nanos = sum(int(cost * 1e9 + 0.5) for cost in costs)
+            found["conversations"][-1]["total_cost_usd"] = nanos / 1e9
     shown = lambda kind: [one["record"].record for one in standing(lines, kind)]
     for said in found["conversations"]:
         mine = [m.record for m in messages if m.record["conversation_id"] == said["id"]]
