@@ -110,8 +110,8 @@ pub mod query {
     //! Queries of lists and searches, and their results.
 
     pub use crate::collections::{
-        AsOf, CallQuery, ConversationList, ConversationQuery, Cursor, EventQuery, Found,
-        MessageQuery, Order, PAGE_LIMIT, Page, ProposalQuery, RollupQuery, SearchCursor,
+        AsOf, CallQuery, ConversationList, ConversationQuery, ConversationSort, Cursor, EventQuery,
+        Found, MessageQuery, Order, PAGE_LIMIT, Page, ProposalQuery, RollupQuery, SearchCursor,
         SearchMatch, SearchProgress, SearchQuery, TaskQuery, ThoughtQuery, TurnQuery,
     };
 }

@@ -1,7 +1,7 @@
 //! `decklog conversations`
 
 use decklog::human::count;
-use decklog::query::{ConversationQuery, Order};
+use decklog::query::{ConversationQuery, ConversationSort, Order};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
@@ -20,7 +20,7 @@ const PAGE_CONVERSATIONS: usize = 4096;
 pub struct Args {
     #[command(flatten)]
     query: ConversationQuery,
-    /// Oldest first, or newest first
+    /// Oldest or least first, or newest or greatest first
     #[arg(long, value_name = "ORDER", default_value = "desc")]
     order: Order,
     /// Maximum number of conversations. Default: 100 on a terminal, else all
@@ -57,8 +57,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             if offset == args.offset {
                 total = list.total;
             }
-            if let (Order::NewestFirst, 0, Some((newest, _))) =
-                (args.order, offset, list.items.first())
+            let is_by_time = matches!(args.query.sort, None | Some(ConversationSort::Newest));
+            if let (true, Order::NewestFirst, 0, Some((newest, _))) =
+                (is_by_time, args.order, offset, list.items.first())
             {
                 until = newest.created_at.at().checked_add(1);
             }

@@ -40,7 +40,7 @@ pub(crate) use seqs::{times_of, with_seqs};
 
 pub use as_of::AsOf;
 pub use calls::CallQuery;
-pub use conversations::{ConversationList, ConversationQuery};
+pub use conversations::{ConversationList, ConversationQuery, ConversationSort};
 pub use events::EventQuery;
 pub use inbox::{Inbox, TaskCounts, TaskQuery};
 pub use messages::MessageQuery;

@@ -24,8 +24,8 @@ use super::{
     access, analytics, calls, conversations, events, health, history, inbox, messages, metrics,
     params, proposals, records, rejected, search, stream, thoughts, turns,
 };
-use crate::analytics::{Bucket, Dimension};
-use crate::collections::Cursor;
+use crate::analytics::{Bucket, Dimension, SpendSort};
+use crate::collections::{ConversationSort, Cursor};
 use crate::record::Day;
 use crate::wire::fields::{AnyInt, SearchAfter};
 
@@ -37,7 +37,7 @@ use crate::wire::fields::{AnyInt, SearchAfter};
         description = "A log for LLM agents: capture, query and analytics over HTTP. Errors are RFC 9457 problem details; `code` identifies the error and `field` names the invalid field."
     ),
     components(schemas(
-        AnyInt, Bucket, Day, Dimension, Cursor, SearchAfter, crate::collections::Order, params::TimeText, params::Wait, records::WaitFor
+        AnyInt, Bucket, ConversationSort, Day, Dimension, Cursor, SearchAfter, SpendSort, crate::collections::Order, params::TimeText, params::Wait, records::WaitFor
     )),
     tags(
         (name = "conversations", description = "Conversations and their messages"),

@@ -6,7 +6,10 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use super::super::page::{Cursor, Order, PartEnd, Walk, cursor_at, ordered, page};
-use super::{ConversationList, ConversationQuery, KIND, Names, is_within, read, stats};
+use super::{
+    ConversationList, ConversationQuery, ConversationSort, KIND, Names, is_within, read, sorted,
+    stats,
+};
 use crate::collections::EVERYWHERE;
 use crate::collections::seqs::each_row;
 use crate::error::Result;
@@ -24,8 +27,8 @@ const SESSION: usize = 4;
 const PARENT: usize = 5;
 
 /// The filters of a query, in terms of the index.
-struct Wanted<'q> {
-    query: &'q ConversationQuery,
+pub(super) struct Wanted<'q> {
+    pub(super) query: &'q ConversationQuery,
     /// Lookup fields, each with the accepted hashes.
     values: Vec<(usize, Vec<(u32, u32)>)>,
     state: Option<Op>,
@@ -60,7 +63,7 @@ impl Wanted<'_> {
         }
     }
 
-    fn matches(&self, table: &Table, row: RowId) -> bool {
+    pub(super) fn matches(&self, table: &Table, row: RowId) -> bool {
         let has_value = |(field, hashes): &(usize, Vec<(u32, u32)>)| {
             let mut hashes = hashes.iter();
             hashes.any(|hash| table.has_value(row, *field, *hash))
@@ -70,7 +73,7 @@ impl Wanted<'_> {
     }
 
     /// The range of positions that the time bounds select.
-    fn bounds(&self) -> (Position, Position) {
+    pub(super) fn bounds(&self) -> (Position, Position) {
         let (start, end) = EVERYWHERE;
         (
             self.query.since.map_or(start, Position::before),
@@ -80,7 +83,7 @@ impl Wanted<'_> {
 
     /// The shortest index list that contains all matching rows. The count is given if that list
     /// contains only matching rows.
-    fn select(&self, table: &Table) -> (Select, Option<usize>) {
+    pub(super) fn select(&self, table: &Table) -> (Select, Option<usize>) {
         let (from, to) = self.bounds();
         let mut lists = Vec::new();
         for (field, hashes) in &self.values {
@@ -216,6 +219,10 @@ pub(super) fn list(
     let workspace = query.workspace.as_deref();
     let workspaces = workspace.map(|directory| workspaces(inner, directory));
     let wanted = Wanted::new(query, user_ids, workspaces.transpose()?, inner.hasher());
+    let sort = query.sort.filter(|sort| *sort != ConversationSort::Newest);
+    if let Some(sort) = sort {
+        return sorted::list(inner, &wanted, sort, user_ids, bytes_max);
+    }
     let mut list = ConversationList {
         items: Vec::new(),
         total: 0,

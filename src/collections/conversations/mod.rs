@@ -2,9 +2,11 @@
 
 mod list;
 mod projects;
+mod sorted;
 mod title;
 
 pub(crate) use projects::projects_of;
+pub use sorted::ConversationSort;
 pub(crate) use title::{in_one_line, of_prompt};
 
 use std::collections::HashMap;
@@ -57,6 +59,8 @@ query! {
             parent_id: Uuid = "parent" "ID",
             /// Only conversations with this status.
             status: ConversationStatus = "status" "STATUS",
+            /// Sort by this, greatest first; with `order` `asc`, least first. Default: newest.
+            sort: ConversationSort = "sort" "FIELD",
         }
         times {
             /// Only conversations created at this time or later: epoch milliseconds, or a text in
@@ -66,7 +70,7 @@ query! {
             until,
         }
         order {
-            /// By `created_at`. Default: newest first (`desc`).
+            /// By `created_at`, or by what `sort` names. Default: newest first (`desc`).
             NewestFirst
         }
         from {
@@ -77,6 +81,8 @@ query! {
         }
     }
 }
+
+type Whole = (Conversation, ConversationStats);
 
 /// A page of the conversations that match a query.
 #[derive(Debug, Clone, PartialEq)]
