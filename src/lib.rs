@@ -91,8 +91,8 @@ pub mod health {
     pub use crate::segment::repair::Repaired;
     pub use crate::segment::{Damage, DamageClass, DamageCounts};
     pub use crate::store::{
-        Counts, Health, KindCounts, LockState, SyncTimes, Usage, Verification, VerifyOptions,
-        verify_with,
+        Counts, Health, KindCounts, LastVerification, LockState, SyncTimes, Usage, Verification,
+        VerifyOptions, verify_with,
     };
 }
 pub mod inbox {

@@ -62,7 +62,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     }
     findings.extend(self::findings(&health, counts));
     if args.strict {
-        findings.extend(verified(&decklog::verify(&Disk::new(&path))?));
+        let disk = Disk::new(&path);
+        let found = decklog::verify(&disk)?;
+        // As `verify` does.
+        let _ = found.save(&disk, false);
+        findings.extend(verified(&found));
     }
     let store = path.display().to_string();
     if context.json {

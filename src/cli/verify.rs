@@ -74,7 +74,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         deep: args.deep,
         head: head.transpose()?,
     };
-    let found = decklog::health::verify_with(&Disk::new(&path), &options)?;
+    let disk = Disk::new(&path);
+    let found = decklog::health::verify_with(&disk, &options)?;
+    // For the page. A store that may not be written can still be verified.
+    let _ = found.save(&disk, args.deep);
     if context.json {
         json(&mut context.out, &found, args.deep)?;
     } else {

@@ -6,7 +6,7 @@ use super::content::{Budget, arguments, output};
 use super::layout::{Page, choice, filters, pager};
 use super::params::{Params, href};
 use super::text::time;
-use super::{Answer, Site};
+use super::{Answer, Site, tools};
 use crate::collections::{CallQuery, Cursor};
 use crate::human::{duration, one_line};
 use crate::record::{CallStatus, Kind, ToolCall};
@@ -41,6 +41,8 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
         (choice("Status", params, PATH, "status", &[
             (None, "all"), (Some("failed"), "failed"), (Some("requested"), "running"), (Some("completed"), "completed"),
         ]))
+        (tools::table(site, params)?)
+        h2 { "Calls" }
         div data-part="calls" {
             @if calls.items.is_empty() { p.empty { "No calls match." } }
             div.messages {

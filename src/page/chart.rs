@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use crate::human::short;
+use crate::human::{float, short};
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 150.0;
@@ -109,6 +109,30 @@ pub(super) fn bar(value: f64, max: f64) -> Markup {
         svg.bar viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" {
             rect.track width="100" height="8" rx="2" {}
             rect.c0 width=(fine(share * 100.0)) height="8" rx="2" {}
+        }
+    }
+}
+
+/// A small histogram for a row of a table: a column for each bucket, with its name and count.
+pub(super) fn histogram(title: &str, unit: &str, buckets: &[(String, u64)]) -> Markup {
+    const COLUMN: f64 = 6.0;
+    const COLUMN_HEIGHT: f64 = 24.0;
+    let max = buckets.iter().map(|(_, count)| *count).max().unwrap_or(0);
+    let width = place(buckets.len(), COLUMN);
+    let height = |count: u64| float(count) / float(max) * COLUMN_HEIGHT;
+    html! {
+        @if max > 0 {
+            svg.histogram viewBox={ "0 0 " (width) " " (COLUMN_HEIGHT) } role="img" aria-label={ (title) ", at most " (max) " " (unit) " in a bucket" } {
+                @for (nth, (name, count)) in buckets.iter().enumerate() {
+                    g {
+                        title { (name) ": " (count) " " (unit) }
+                        rect.hover x=(place(nth, COLUMN)) y="0" width=(COLUMN) height=(COLUMN_HEIGHT) {}
+                        @if *count > 0 {
+                            rect.c0 x=(place(nth, COLUMN) + 0.5) y=(fine(COLUMN_HEIGHT - height(*count).max(1.0))) width=(COLUMN - 1.0) height=(fine(height(*count).max(1.0))) {}
+                        }
+                    }
+                }
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use super::text::time;
 use super::{Answer, Refusal, Reported, Site, run};
 use crate::collections::{CallQuery, ConversationQuery, MessageQuery, Order};
 use crate::error::Result;
-use crate::human::{count, counted, duration, one_line};
+use crate::human::{count, counted, dollars, duration, one_line};
 use crate::record::{Conversation, ConversationMessage, Kind, ToolCall};
 use crate::store::Store;
 
@@ -231,6 +231,8 @@ fn totals((conversation, stats): &Whole) -> Markup {
             (figure("Duration", lasted(conversation), None))
             (figure("Tokens in", tokens(stats.total_tokens_in), None))
             (figure("Tokens out", tokens(stats.total_tokens_out), None))
+            @if let Some(cost) = stats.total_cost_usd { (figure("Cost", dollars(cost), None)) }
+            @if stats.error_count > 0 { (figure("Errors", count(stats.error_count), None)) }
             @if stats.total_latency_ms > 0 {
                 (figure("Model latency", duration(i64::try_from(stats.total_latency_ms).unwrap_or(i64::MAX)), Some("sum of answers".into())))
             }

@@ -10,9 +10,9 @@ use super::layout::{Page, choice, filters};
 use super::params::Params;
 use super::text::time;
 use super::{Answer, Site};
-use crate::collections::{ConversationList, ConversationQuery, SearchQuery};
+use crate::collections::{ConversationList, ConversationQuery, ConversationSort, SearchQuery};
 use crate::error::Result;
-use crate::human::{count, counted, duration, short};
+use crate::human::{count, counted, dollars, duration, short};
 use crate::record::{Client, Conversation, ConversationStats, ConversationStatus, Kind};
 
 const PATH: &str = "/ui/conversations";
@@ -35,6 +35,7 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
         session_id: params.text("session"),
         parent_id: params.read("parent")?,
         status: params.read::<ConversationStatus>("status")?,
+        sort: params.read::<ConversationSort>("sort")?,
         since: params.day("since")?.map(|day| day.bounds_ms().0),
         until: params.day("until")?.map(|day| day.bounds_ms().1),
         limit: ROWS,
@@ -59,6 +60,13 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
             (Some("active"), "active"),
             (Some("completed"), "completed"),
             (Some("error"), "error"),
+        ]))
+        (choice("Sort", params, PATH, "sort", &[
+            (None, "newest"),
+            (Some("cost"), "cost"),
+            (Some("tokens"), "tokens"),
+            (Some("duration"), "duration"),
+            (Some("errors"), "errors"),
         ]))
         @if !is_whole {
             p.banner { "The search was ended early. Narrow the period to search the rest." }
@@ -133,6 +141,9 @@ pub(super) fn table(site: &Site<'_>, items: &[Whole]) -> Result<Markup> {
     for whole in items {
         rows.push((site.store.conversation_title(&whole.0)?, whole));
     }
+    let has_cost = items
+        .iter()
+        .any(|(_, stats)| stats.total_cost_usd.is_some());
     Ok(html! {
         div.scroll {
             table {
@@ -145,6 +156,8 @@ pub(super) fn table(site: &Site<'_>, items: &[Whole]) -> Result<Markup> {
                         th.num scope="col" { "Messages" }
                         th.num scope="col" { "Tokens in" }
                         th.num scope="col" { "Tokens out" }
+                        @if has_cost { th.num scope="col" { "Cost" } }
+                        th.num.wide scope="col" { "Errors" }
                     }
                 }
                 tbody {
@@ -160,6 +173,8 @@ pub(super) fn table(site: &Site<'_>, items: &[Whole]) -> Result<Markup> {
                             td.num { (count(stats.message_count)) }
                             td.num { (tokens(stats.total_tokens_in)) }
                             td.num { (tokens(stats.total_tokens_out)) }
+                            @if has_cost { td.num { @if let Some(cost) = stats.total_cost_usd { (dollars(cost)) } @else { "–" } } }
+                            td.num.wide { (count(stats.error_count)) }
                         }
                     }
                 }

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::layout::{Page, figure};
 use super::text::time;
 use super::{Answer, Site};
-use crate::human::{bytes, count};
+use crate::human::{bytes, count, counted};
 use crate::store::{Health, LockState};
 
 const PATH: &str = "/ui/integrity";
@@ -26,7 +26,8 @@ pub(super) fn page(site: &Site<'_>) -> Answer {
             },
             None => p.empty { "Nothing is sealed yet. Segments are sealed when they are full or their day is over." },
         }
-        p.soft { "'decklog verify' checks every byte of the log, and every seal." }
+        h2 { "Verification" }
+        (verification(site))
         h2 { "Damage" }
         @if damage.is_empty() {
             p.ok { "No damage is known." }
@@ -65,6 +66,30 @@ pub(super) fn page(site: &Site<'_>) -> Answer {
         (files(&health))
     };
     Ok(Page::new("Integrity", PATH, main))
+}
+
+/// The last verification of all bytes.
+fn verification(site: &Site<'_>) -> Markup {
+    let Some(last) = site.store.last_verification() else {
+        return html! {
+            p.empty { "The log was not verified yet. 'decklog verify' checks every byte of it, and every seal." }
+        };
+    };
+    let found = [
+        (last.damage, "damaged place"),
+        (last.violations, "broken rule"),
+        (last.gaps, "gap"),
+        (last.repeats, "repeat"),
+    ];
+    let found = found.into_iter().filter(|(number, _)| *number > 0);
+    let found: Vec<String> = found.map(|(number, what)| counted(number, what)).collect();
+    html! {
+        p.ok[last.is_clean()].error[!last.is_clean()] data-part="verification" {
+            "The last verification was " (time(last.at)) ". It read " (bytes(last.bytes)) " in "
+            (counted(last.segments, "segment")) " and " (counted(last.seals, "seal"))
+            @if found.is_empty() { ". Nothing was wrong." } @else { ". It found " (found.join(", ")) ": see 'decklog verify'." }
+        }
+    }
 }
 
 fn state(health: &Health) -> Markup {

@@ -167,6 +167,11 @@ pub(super) fn figure(name: &str, value: impl Into<String>, note: Option<String>)
     }
 }
 
+/// A chart or a table with a heading.
+pub(super) fn card(title: &str, content: &Markup) -> Markup {
+    html! { section.card { h2 { (title) } (content) } }
+}
+
 /// The number of items of a list, and the link to its next page.
 pub(super) fn pager(shown: usize, word: &str, next: Option<String>) -> Markup {
     html! {

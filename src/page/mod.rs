@@ -24,6 +24,7 @@ mod runs;
 mod search;
 mod text;
 mod thoughts;
+mod tools;
 
 use maud::Markup;
 use uuid::Uuid;
@@ -79,6 +80,9 @@ impl From<Invalid> for Refusal {
 }
 
 type Answer = Result<Page, Refusal>;
+
+/// A part of a page.
+type Part = Result<Markup, Refusal>;
 
 /// The title and the content of a report.
 type Reported = Result<(String, Markup), Refusal>;

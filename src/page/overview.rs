@@ -6,13 +6,15 @@ use maud::{Markup, html};
 
 use super::chart::{Column, Hours, columns, heatmap};
 use super::conversations::table;
-use super::layout::{Page, choice, figure, filters};
+use super::layout::{Page, card, choice, figure, filters};
 use super::params::{Invalid, Params};
+use super::text::time;
+use super::tools::rankings;
 use super::{Answer, Reported, Site};
 use crate::analytics::{AnalyticsQuery, Bucket, Dimension, LatencyRow, UsageRow, UsageSums};
 use crate::collections::ConversationQuery;
 use crate::error::Result;
-use crate::human::{average, percent, short};
+use crate::human::{average, bytes, count, dollars, float, percent, short};
 use crate::record::{Day, Kind, now};
 
 const CONVERSATIONS: usize = 10;
@@ -100,10 +102,31 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
         ]))
         (filters(params, "/", &[("since", "date", "From day (UTC)"), ("until", "date", "To day (UTC)")]))
         (charts(site, &period)?)
+        (rankings(site, period.since, period.until)?)
         h2 { "Latest conversations" }
         div data-part="latest" { (table(site, &latest)?) }
+        (health(site)?)
     };
     Ok(Page::new("Overview", "/", main).live(&[Kind::Messages, Kind::Conversations]))
+}
+
+/// What there is to say of the files.
+fn health(site: &Site<'_>) -> Result<Markup> {
+    let health = site.store.health()?;
+    let seals = site.store.seal_head()?;
+    let free = health.volume.as_ref().map(|it| it.free_bytes);
+    let sealed = seals.as_ref().map(|head| time(head.at));
+    Ok(html! {
+        h2 { "Store" }
+        dl.figures data-part="store" {
+            (figure("State", if health.is_good() { "good" } else { "needs attention" }, None))
+            (figure("Damaged places", count(health.damage.total()), None))
+            (figure("Size", bytes(health.bytes()), free.map(|free| format!("{} free", bytes(free)))))
+            (figure("Seals", seals.map_or(0, |head| head.seal).to_string(), None))
+            @if let Some(at) = sealed { div.figure { dt { "Last seal" } dd { (at) } } }
+        }
+        p { a href="/ui/integrity" { "Integrity" } }
+    })
 }
 
 fn charts(site: &Site<'_>, period: &Period) -> Result<Markup> {
@@ -114,8 +137,11 @@ fn charts(site: &Site<'_>, period: &Period) -> Result<Markup> {
     let tokens = |row: &UsageRow| row.sums.tokens_in.saturating_add(row.sums.tokens_out);
     Ok(html! {
         div.cards data-part="charts" {
-            (chart("Messages by model", "", &usage.rows, |row| row.sums.messages))
-            (chart("Tokens by model", " tokens", &usage.rows, tokens))
+            (chart("Messages by model", "", &usage.rows, |row| float(row.sums.messages)))
+            (chart("Tokens by model", " tokens", &usage.rows, |row| float(tokens(row))))
+            @if usage.total.cost_usd.is_some_and(|cost| cost > 0.0) {
+                (chart("Cost by model", " US dollars", &usage.rows, |row| row.sums.cost_usd.unwrap_or(0.0)))
+            }
             (kinds_of_tokens(&usage.rows))
             (latencies(&latency.rows))
             (activity(site, period)?)
@@ -169,65 +195,58 @@ fn today(site: &Site<'_>) -> Result<Markup> {
         bucket: Some(bucket),
         ..AnalyticsQuery::default()
     };
-    let (usage, latency) = (
-        site.analytics
-            .usage(&query(today, None, Bucket::All))?
-            .total,
-        site.analytics
-            .latency(&query(today, None, Bucket::All))?
-            .total
-            .latency_ms,
-    );
-    let errors = site
-        .analytics
-        .errors(&query(today, None, Bucket::All))?
-        .total;
     let before = today.minus(USUAL_DAYS);
-    let days = site
+    let is_today = |bucket: Option<Day>| bucket == Some(today);
+    let days = site.analytics.usage(&query(before, None, Bucket::Day))?;
+    let (of_today, days): (Vec<_>, Vec<_>) =
+        days.rows.iter().partition(|row| is_today(row.of.bucket));
+    let usage = of_today.first().map(|row| row.sums).unwrap_or_default();
+    let requests = site.analytics.models(&query(today, None, Bucket::All))?;
+    let usual_requests = site
         .analytics
-        .usage(&query(before, Some(today), Bucket::Day))?;
-    let usual_latency = site
-        .analytics
-        .latency(&query(before, Some(today), Bucket::All))?
+        .models(&query(before, Some(today), Bucket::All))?
         .total;
-    let usual_errors = site
-        .analytics
-        .errors(&query(before, Some(today), Bucket::All))?
-        .total;
+    let requests = requests.total;
     let active = AnalyticsQuery {
         group: None,
         ..query(before, None, Bucket::Day)
     };
     let active = site.analytics.active(&active)?.rows;
-    let of_today = active.iter().find(|row| row.bucket == Some(today));
-    let others = active.iter().filter(|row| row.bucket != Some(today));
-    let others: Vec<u64> = others.map(|row| row.conversations).collect();
-    let usual = |sum: u64, days: usize| {
-        let average = float(sum) / float(days as u64);
-        (days > 0).then(|| format!("usually {}", short(average.round())))
+    let of_today = active.iter().find(|row| is_today(row.bucket));
+    let conversations = of_today.map_or(0, |row| row.conversations);
+    let others = active.iter().filter(|row| !is_today(row.bucket));
+    let others: Vec<f64> = others.map(|row| float(row.conversations)).collect();
+    let usual = |values: &[f64]| {
+        let average = values.iter().sum::<f64>() / float(values.len() as u64);
+        (!values.is_empty()).then(|| format!("usually {}", short(average.round())))
     };
-    let usual_sum = |of: fn(&UsageSums) -> u64| usual(of(&days.total), days.rows.len());
+    let usual_sum = |of: fn(&UsageSums) -> u64| {
+        let sums: Vec<f64> = days.iter().map(|row| float(of(&row.sums))).collect();
+        usual(&sums)
+    };
+    let costs: Vec<f64> = days.iter().filter_map(|row| row.sums.cost_usd).collect();
+    let usual_cost = (!costs.is_empty()).then(|| {
+        let average = costs.iter().sum::<f64>() / float(days.len() as u64);
+        format!("usually {}", dollars(average))
+    });
     let number = |of: fn(&UsageSums) -> u64| short(float(of(&usage)));
     let ms = |ms: Option<f64>| ms.map_or_else(|| "–".to_owned(), average);
     let rate = |rate: Option<f64>| rate.map_or_else(|| "–".to_owned(), percent);
     let usually = |text: String| (text != "–").then(|| format!("usually {text}"));
-    let conversations = of_today.map_or(0, |row| row.conversations);
-    let sum = others
-        .iter()
-        .fold(0, |sum: u64, more| sum.saturating_add(*more));
-    let usual_ms = usual_latency.latency_ms;
+    let (latency, usual_ms) = (requests.latency_ms, usual_requests.latency_ms);
     Ok(html! {
         h2 { "Today (UTC)" }
         dl.figures data-part="today" {
-            (figure("Conversations", short(float(conversations)), usual(sum, others.len())))
+            (figure("Conversations", short(float(conversations)), usual(&others)))
             (figure("Messages", number(|it| it.messages), usual_sum(|it| it.messages)))
+            (figure("Cost", usage.cost_usd.map_or_else(|| "–".to_owned(), dollars), usual_cost))
             (figure("Input tokens", number(|it| it.tokens_input), usual_sum(|it| it.tokens_input)))
             (figure("Cache read", number(|it| it.tokens_cache_read), usual_sum(|it| it.tokens_cache_read)))
             (figure("Cache write", number(|it| it.tokens_cache_write), usual_sum(|it| it.tokens_cache_write)))
             (figure("Output tokens", number(|it| it.tokens_out), usual_sum(|it| it.tokens_out)))
             (figure("Latency, average", ms(latency.avg), usually(ms(usual_ms.avg))))
             (figure("Latency, p95", ms(latency.p95), usually(ms(usual_ms.p95))))
-            (figure("Error rate", rate(errors.error_rate), usually(rate(usual_errors.error_rate))))
+            (figure("Error rate", rate(requests.error_rate), usually(rate(usual_requests.error_rate))))
         }
     })
 }
@@ -263,11 +282,6 @@ fn name_of(bucket: Option<Day>) -> String {
     bucket.map_or_else(|| "all".to_owned(), |day| day.to_string())
 }
 
-#[allow(clippy::cast_precision_loss)] // Heights of columns.
-fn float(number: u64) -> f64 {
-    number as f64
-}
-
 /// A column for each bucket, from rows in their order.
 fn by_bucket<R>(
     rows: &[R],
@@ -289,22 +303,20 @@ fn by_bucket<R>(
     columns.into_iter().map(column).collect()
 }
 
-fn card(title: &str, chart: &Markup) -> Markup {
-    html! { section.card { h2 { (title) } (chart) } }
-}
-
 /// A chart of a number by model. Models beyond the first few are shown together.
-fn chart(title: &str, unit: &str, rows: &[UsageRow], of: impl Fn(&UsageRow) -> u64) -> Markup {
-    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+fn chart(title: &str, unit: &str, rows: &[UsageRow], of: impl Fn(&UsageRow) -> f64) -> Markup {
+    let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
     let model = |row: &UsageRow| row.of.model_used.clone();
     for row in rows {
         let name = row.of.model_used.as_deref().unwrap_or(NO_MODEL);
-        let sum = sums.entry(name).or_default();
-        *sum = sum.saturating_add(of(row));
+        *sums.entry(name).or_default() += of(row);
     }
-    let mut names: Vec<(&str, u64)> = sums.into_iter().filter(|(_, sum)| *sum > 0).collect();
+    let mut names: Vec<(&str, f64)> = sums.into_iter().filter(|(_, sum)| *sum > 0.0).collect();
     // In every chart, a model has the colour of its rank.
-    names.sort_by_key(|(name, sum)| (*name == NO_MODEL, std::cmp::Reverse(*sum)));
+    names.sort_by(|(a, more), (b, less)| {
+        let is_last = |name: &str| name == NO_MODEL;
+        is_last(a).cmp(&is_last(b)).then(less.total_cmp(more))
+    });
     let mut names: Vec<&str> = names.into_iter().map(|(name, _)| name).collect();
     let has_others = names.len() > MODELS;
     names.truncate(MODELS);
@@ -319,7 +331,7 @@ fn chart(title: &str, unit: &str, rows: &[UsageRow], of: impl Fn(&UsageRow) -> u
     let series = names.len() + usize::from(has_others);
     let add = |row: &UsageRow, values: &mut [f64]| {
         if let Some(value) = values.get_mut(place(row)) {
-            *value += float(of(row));
+            *value += of(row);
         }
     };
     let data = by_bucket(rows, |row| row.of.bucket, add, series);

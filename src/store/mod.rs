@@ -41,7 +41,7 @@ pub use maintain::removals::{RemovalReason, Removed};
 pub(crate) use maintain::rewrite::{Candidate, Dependents};
 pub use maintain::seq_set::SeqRange;
 pub(crate) use maintain::tombstones::Tombstones;
-pub use maintain::verify::{Verification, VerifyOptions, verify, verify_with};
+pub use maintain::verify::{LastVerification, Verification, VerifyOptions, verify, verify_with};
 pub use options::{Durability, Options};
 #[cfg(feature = "mcp")]
 pub(crate) use read::days::KindOfDay;

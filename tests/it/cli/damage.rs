@@ -6,6 +6,13 @@ use super::*;
 fn damage_is_told_with_its_place_and_repaired() {
     let log = Log::imported();
     assert_eq!(log.json(&["verify"])[0]["clean"], true);
+    let last = || {
+        decklog::Store::open(log.path())
+            .unwrap()
+            .last_verification()
+            .unwrap()
+    };
+    assert!(last().is_clean() && last().good_lines > 0);
     let name = "2025-12-09/tool_calls.0001.jsonl";
     let mut bytes = std::fs::read(log.file(name)).unwrap();
     let second = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;

@@ -1,7 +1,10 @@
 //! The web page: who may read it, and what its answers are. The browser's tests are in `tests/page`.
 
 use decklog::privacy::AccessRole;
-use decklog::{Client, Conversation, ConversationMessage, Role, event_type};
+use decklog::{
+    Client, Conversation, ConversationMessage, Role, ToolCallDone, ToolCallReq, ToolStatus,
+    event_type,
+};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -164,4 +167,93 @@ fn a_page_shows_what_was_recorded_a_moment_ago() {
     );
     let lines = service.client().get(&format!("/ui/lines/events/{failed}"));
     assert!(lines.text().contains("&lt;b&gt;") && !lines.text().contains("<b>"));
+}
+
+#[test]
+fn figures_of_cost_tools_and_the_store_are_on_the_pages() {
+    let service = Service::start();
+    let ids = [Uuid::from_u128(1), Uuid::from_u128(2)];
+    for (id, cost) in ids.into_iter().zip([0.25, 1.5]) {
+        let mut conversation = Conversation::new(id, Client::Api);
+        conversation.title = Some(format!("costs {cost}"));
+        service.store.record(conversation).unwrap();
+        let mut answer = ConversationMessage::new(id, Role::Assistant, "2");
+        answer.model_used = Some("small-1".into());
+        answer.cost_usd = Some(cost);
+        service.store.record(answer).unwrap();
+    }
+    for nth in 0..10 {
+        let tool = if nth < 6 { "slow<tool>" } else { "quick" };
+        let call = ToolCallReq {
+            arguments_json: Some("{}".into()),
+            ..ToolCallReq::new(Uuid::from_u128(nth), "c", "v", tool)
+        };
+        service.store.record(call).unwrap();
+        let status = if nth == 0 {
+            ToolStatus::Failed
+        } else {
+            ToolStatus::Completed
+        };
+        let done = ToolCallDone {
+            latency_ms: if nth < 6 { 90_000 } else { 20 },
+            ..ToolCallDone::new(Uuid::from_u128(nth), "c", status)
+        };
+        service.store.record(done).unwrap();
+    }
+    let page = |path: &str| service.client().get(path).text().to_owned();
+    let overview = page("/");
+    for part in [
+        "<dt>Cost</dt><dd>$1.75</dd>",
+        "Cost by model",
+        "Slowest tools",
+        "Tools that fail most often",
+        "slow&lt;tool&gt;",
+        "<dt>State</dt><dd>good</dd>",
+    ] {
+        assert!(overview.contains(part), "{part}: {overview}");
+    }
+    let failing = overview.split("Tools that fail most often").nth(1).unwrap();
+    assert!(failing.contains("16.7 %") && !failing.contains("quick"));
+    let order = |list: &str| list.find("costs 0.25").unwrap() < list.find("costs 1.5").unwrap();
+    for (sort, is_cheap_first) in [("", false), ("?sort=cost", false), ("?sort=errors", false)] {
+        let list = page(&format!("/ui/conversations{sort}"));
+        assert!(list.contains("$0.25") && list.contains("$1.50"), "{list}");
+        assert_eq!(order(&list), is_cheap_first, "{sort}");
+    }
+    let client = service.client();
+    assert_eq!(client.get("/ui/conversations?sort=size").status, 400);
+    let sorted = client.get("/conversations?sort=cost&order=asc").expect(200);
+    assert_eq!(sorted["items"][0]["total_cost_usd"], 0.25);
+    assert!(page(&format!("/ui/conversations/{}", ids[0])).contains("<dt>Cost</dt><dd>$0.25</dd>"));
+    let calls = page("/ui/calls");
+    assert!(calls.contains("svg class=\"histogram\""), "{calls}");
+    assert!(calls.contains("up to 1 m 40 s: 6 calls"), "{calls}");
+    let one = page("/ui/calls?tool=quick");
+    assert!(!one.contains("slow&lt;tool&gt;"), "{one}");
+
+    assert!(page("/ui/integrity").contains("was not verified yet"));
+    let disk = decklog::storage::Disk::new(service.store.path());
+    decklog::verify(&disk).unwrap().save(&disk, false).unwrap();
+    assert!(page("/ui/integrity").contains("Nothing was wrong."));
+
+    let tools = client.get("/analytics/tools?limit=1").expect(200);
+    assert_eq!(tools["rows"][0]["tool_name"], "slow<tool>");
+    assert_eq!(tools["total"]["calls"], 10);
+    let sessions = client.get("/analytics/sessions?sort=cost").expect(200);
+    assert_eq!(sessions["rows"][0]["title"], "costs 1.5");
+    let hours = client.get("/analytics/activity").expect(200);
+    let sum = |name: &str| -> u64 {
+        let hours = hours.as_array().unwrap().iter();
+        hours.map(|hour| hour[name].as_u64().unwrap()).sum()
+    };
+    assert_eq!((sum("messages"), sum("tool_calls")), (2, 10));
+    for refused in [
+        "tools?group=model",
+        "tools?sort=cost",
+        "projects?sort=size",
+        "activity?since=x",
+    ] {
+        let answer = client.get(&format!("/analytics/{refused}"));
+        assert_eq!(answer.status, 400, "{refused}");
+    }
 }

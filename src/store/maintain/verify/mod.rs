@@ -2,7 +2,10 @@
 //! not use the index or the sidecar, and it writes nothing.
 
 mod findings;
+mod last;
 mod rules;
+
+pub use last::LastVerification;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
