@@ -10,6 +10,7 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::activity::{Hours, hour_of};
 use super::cells::{Cell, Groups, Mask};
 use super::query::Scope;
 use super::spending::Spent;
@@ -44,6 +45,8 @@ pub(super) struct CachedDay {
     pub failed: Vec<(i64, u64)>,
     /// The sums of its messages in the log, by conversation.
     pub spent: HashMap<Uuid, Spent>,
+    /// The number of its messages in the log, by hour.
+    pub hours: Hours,
     /// The sums by requested dimensions, computed on demand.
     #[serde(skip)]
     cells: HashMap<Mask, Vec<Cell>>,
@@ -64,6 +67,7 @@ impl Adds for CachedDay {
         self.sum.count(&message);
         let spent = self.spent.entry(message.conversation).or_default();
         spent.add(&Spent::of(&message.counted));
+        self.hours[hour_of(message.at)] += 1;
         if message.counted.is_error {
             // Usually appended at the end.
             let failed = (message.at, message.seq);
@@ -83,6 +87,7 @@ impl CachedDay {
             sum: DaySum::new(&found.rollups),
             failed: Vec::new(),
             spent: HashMap::new(),
+            hours: Hours::default(),
             cells: HashMap::new(),
             talks: None,
         };

@@ -6,6 +6,7 @@
 mod activity;
 mod answers;
 mod cache;
+mod calls;
 mod cells;
 mod query;
 mod reports;
@@ -31,7 +32,7 @@ pub use spending::{ProjectRow, ProjectsReport, SessionRow, SessionsReport, Spend
 pub use tools::{CallLatencyMs, LatencyBucket, ToolRow, ToolSums, ToolsReport};
 
 use self::cache::Cache;
-use self::tools::Calls;
+use self::calls::Calls;
 use crate::error::Result;
 use crate::store::Store;
 

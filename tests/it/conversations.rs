@@ -3,13 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use decklog::query::{ConversationQuery, MessageQuery, Order};
-use decklog::record::{ConversationStatus, GIVEN_NUMBER_MAX};
+use decklog::query::{ConversationQuery, ConversationSort, MessageQuery, Order};
+use decklog::record::{ConversationStats, ConversationStatus, GIVEN_NUMBER_MAX};
 use decklog::retention::{EraseOptions, Erasure};
 use decklog::storage::{Disk, Memory, Storage};
 use decklog::tree::SessionItem;
@@ -429,6 +430,11 @@ fn check_lists(store: &Store, known: &[Conversation], rng: &mut Rng) {
             .then(|| (*rng.pick(&["", "a", "b"])).to_owned())
     };
     let at = |rng: &mut Rng| rng.below(3) as i64 * DAY_MS + rng.below(5) as i64;
+    let stats = known.iter().map(|it| {
+        let found = store.get_conversation(it.id).unwrap().unwrap();
+        (it.id, found.1)
+    });
+    let stats: HashMap<Uuid, ConversationStats> = stats.collect();
     for _ in 0..200 {
         let query = ConversationQuery {
             workspace: word(rng),
@@ -440,6 +446,13 @@ fn check_lists(store: &Store, known: &[Conversation], rng: &mut Rng) {
                 .one_in(8)
                 .then(|| Uuid::from_u128(1000 + rng.below(3) as u128)),
             status: rng.one_in(3).then(|| *rng.pick(ConversationStatus::ALL)),
+            sort: rng.one_in(3).then(|| {
+                *rng.pick(&[
+                    ConversationSort::Newest,
+                    ConversationSort::Tokens,
+                    ConversationSort::Errors,
+                ])
+            }),
             since: rng.one_in(4).then(|| DAY_1 + at(rng)),
             until: rng.one_in(4).then(|| DAY_1 + at(rng)),
             order: *rng.pick(&[Order::OldestFirst, Order::NewestFirst]),
@@ -458,10 +471,15 @@ fn check_lists(store: &Store, known: &[Conversation], rng: &mut Rng) {
             .filter(|it| query.since.is_none_or(|since| it.created_at.at() >= since))
             .filter(|it| query.until.is_none_or(|until| it.created_at.at() < until))
             .collect();
+        let key = |it: &Conversation| match query.sort {
+            Some(ConversationSort::Tokens) => stats[&it.id].total_tokens_in as i64,
+            Some(ConversationSort::Errors) => stats[&it.id].error_count as i64,
+            _ => 0,
+        };
         // Stable: conversations with equal times stay in the order of arrival.
         match query.order {
-            Order::OldestFirst => expected.sort_by_key(|it| it.created_at.at()),
-            Order::NewestFirst => expected.sort_by_key(|it| -it.created_at.at()),
+            Order::OldestFirst => expected.sort_by_key(|it| (key(it), it.created_at.at())),
+            Order::NewestFirst => expected.sort_by_key(|it| (-key(it), -it.created_at.at())),
         }
         let found = store.conversations(&query).unwrap();
         assert_eq!(found.total, expected.len(), "{query:?}");

@@ -51,7 +51,10 @@ pub(super) fn list(
     let mut ranked = rank(inner, wanted, sort)?;
     let total = ranked.len();
     match query.order {
-        Order::NewestFirst => ranked.sort_unstable_by_key(|it| Reverse((it.key, it.at, it.seq))),
+        // Those with equal times stay in the order in which they were recorded.
+        Order::NewestFirst => {
+            ranked.sort_unstable_by_key(|it| (Reverse((it.key, it.at)), it.seq));
+        }
         Order::OldestFirst => ranked.sort_unstable_by_key(|it| (it.key, it.at, it.seq)),
     }
     let asked = ranked.into_iter().skip(query.offset).take(query.limit);
