@@ -72,9 +72,9 @@ impl Analytics {
             let rest = match (whole, &counted) {
                 (Some(days), Some(_)) => {
                     let [first, end] = [days.start, days.end].map(|day| day.bounds_ms().0);
-                    vec![since..first, end..until]
+                    [since..first, end..until]
                 }
-                _ => vec![since..until],
+                _ => [since..until, until..until],
             };
             for (day, counts) in counted.into_iter().flatten() {
                 let start = day.bounds_ms().0;

@@ -2,6 +2,7 @@
 //! accepted them.
 
 #![allow(
+    clippy::cast_sign_loss,
     clippy::unwrap_used,
     clippy::cast_possible_wrap,
     clippy::cast_precision_loss

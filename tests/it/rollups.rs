@@ -4,7 +4,11 @@
 //!
 //! `DECKLOG_ROLLUPS_CASES` sets the number of random logs.
 
-#![allow(clippy::cast_possible_wrap, clippy::cast_precision_loss)]
+#![allow(
+    clippy::cast_sign_loss,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss
+)]
 
 mod again;
 

@@ -47,7 +47,7 @@ fn change(rng: &mut Rng, store: &Store, calls: usize) {
             started_at: Validity::retracted(at),
             ..known
         }),
-        (Some(_), 1) => store.record(request(*rng.pick(&TOOLS), Validity::at(at))),
+        (Some(_), 1) => store.record(request(TOOLS[rng.below(4)], Validity::at(at))),
         (Some((_, None)), 2..12) => store.record(done),
         (Some(_), _) => return,
         (None, _) => store.record(request(TOOLS[nth % 7 % 4], Validity::at(at))),

@@ -223,7 +223,7 @@ fn figures_of_cost_tools_and_the_store_are_on_the_pages() {
     let client = service.client();
     assert_eq!(client.get("/ui/conversations?sort=size").status, 400);
     let sorted = client.get("/conversations?sort=cost&order=asc").expect(200);
-    assert_eq!(sorted["items"][0]["total_cost_usd"], 0.25);
+    assert_eq!(sorted["conversations"][0]["total_cost_usd"], 0.25);
     assert!(page(&format!("/ui/conversations/{}", ids[0])).contains("<dt>Cost</dt><dd>$0.25</dd>"));
     let calls = page("/ui/calls");
     assert!(calls.contains("svg class=\"histogram\""), "{calls}");
