@@ -111,8 +111,8 @@ pub mod query {
 
     pub use crate::collections::{
         AsOf, CallQuery, ConversationList, ConversationQuery, ConversationSort, Cursor, EventQuery,
-        Found, MessageQuery, Order, PAGE_LIMIT, Page, ProposalQuery, RollupQuery, SearchCursor,
-        SearchMatch, SearchProgress, SearchQuery, TaskQuery, ThoughtQuery, TurnQuery,
+        Found, HistoryQuery, MessageQuery, Order, PAGE_LIMIT, Page, ProposalQuery, RollupQuery,
+        SearchCursor, SearchMatch, SearchProgress, SearchQuery, TaskQuery, ThoughtQuery, TurnQuery,
     };
 }
 pub mod seal {

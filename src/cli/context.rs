@@ -10,6 +10,7 @@ use decklog::{Durability, Options, Settings, Store};
 use serde::Serialize;
 
 use super::exit::Failure;
+use super::export::Sheet;
 use super::output::{self, Colours, Output};
 
 /// Printed for a store that an import created.
@@ -24,6 +25,8 @@ pub struct Context {
     store: Option<PathBuf>,
     allow_network_fs: bool,
     pub json: bool,
+    /// Lists are printed as this table instead. Then `json` is set, for a list with all records.
+    pub sheet: Option<Sheet>,
     pub out: Output,
 }
 
@@ -38,6 +41,7 @@ impl Context {
             store,
             allow_network_fs,
             json,
+            sheet: None,
             out: Output::stdout(colours),
         }
     }

@@ -69,7 +69,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         },
         |conversation| printer.print(&Listed::of(&store, conversation)?),
     )?;
-    let shown = printer.end("no conversations match; names are case-sensitive");
+    let shown = printer.end("no conversations match; names are case-sensitive")?;
     let next = args.offset.saturating_add(shown);
     if next < total {
         let (shown, total) = (count(shown as u64), count(total as u64));

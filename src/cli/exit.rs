@@ -45,8 +45,8 @@ impl From<Exit> for ExitCode {
 /// Why a command stopped.
 #[derive(Debug)]
 pub enum Failure {
-    /// No one reads standard output any more.
-    BrokenPipe,
+    /// The output cannot be written: no one reads it any more, or the disk is full.
+    Output(io::Error),
     /// The message for standard error.
     Told(Exit, String),
 }
@@ -64,7 +64,7 @@ impl Failure {
     pub fn in_front(self, words: &str) -> Failure {
         match self {
             Failure::Told(exit, message) => Failure::Told(exit, format!("{words}: {message}")),
-            Failure::BrokenPipe => Failure::BrokenPipe,
+            Failure::Output(error) => Failure::Output(error),
         }
     }
 }
@@ -85,12 +85,9 @@ impl From<Error> for Failure {
     }
 }
 
-/// Only for errors of standard output; other IO errors need a message of their own.
+/// Only for errors of the output; other IO errors need a message of their own.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
-            _ => Failure::store(format!("cannot write to standard output: {error}")),
-        }
+        Failure::Output(error)
     }
 }

@@ -1,28 +1,107 @@
 //! Files that commands write for their users.
 
-use std::fs;
-use std::io::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::exit::Failure;
+use decklog::human::count;
+use serde_json::json;
 
-/// Writes a file as a whole: a reader sees the old content or the new one. On an error, the old
-/// file stays.
-pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let failed = |error| Failure::store(format!("cannot write {}: {error}", path.display()));
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = PathBuf::from(name);
-    let written = fs::File::create_new(&temporary).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    });
-    written.map_err(|error| {
-        // The temporary file, if this call made it.
-        if error.kind() != std::io::ErrorKind::AlreadyExists {
-            let _ = fs::remove_file(&temporary);
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::output::Output;
+
+/// A file that takes its name when it is complete: until then, a reader sees the old content. If
+/// it is dropped before, the old file stays.
+#[derive(Debug)]
+pub struct NewFile {
+    to: File,
+    temporary: PathBuf,
+    path: PathBuf,
+    bytes: u64,
+    is_kept: bool,
+}
+
+impl NewFile {
+    fn create(path: &Path) -> io::Result<NewFile> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{}.tmp", std::process::id()));
+        let temporary = PathBuf::from(name);
+        Ok(NewFile {
+            to: File::create_new(&temporary)?,
+            temporary,
+            path: path.to_owned(),
+            bytes: 0,
+            is_kept: false,
+        })
+    }
+
+    /// Gives the file its name; returns its length.
+    pub fn finish(&mut self) -> io::Result<u64> {
+        self.to.sync_all()?;
+        fs::rename(&self.temporary, &self.path)?;
+        self.is_kept = true;
+        Ok(self.bytes)
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // What cannot be removed stays beside the file, with a name that says what it is.
+            let _ = fs::remove_file(&self.temporary);
         }
-        failed(error)
-    })
+    }
+}
+
+/// Runs `write` with a file as the output, then prints what was written. Without a result to keep,
+/// no file is written.
+pub fn write_to(
+    path: &Path,
+    is_forced: bool,
+    context: &mut Context,
+    write: impl FnOnce(&mut Context) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    let shown = path.display();
+    match fs::metadata(path) {
+        Ok(known) if !known.is_file() => {
+            let message = format!("{shown} is not a regular file: leave out -o to write to a pipe");
+            return Err(Failure::usage(message));
+        }
+        Ok(_) if !is_forced => {
+            let message = format!("{shown} exists: give --force to replace it");
+            return Err(Failure::usage(message));
+        }
+        _ => {}
+    }
+    let failed = |error: io::Error| Failure::store(format!("cannot write {shown}: {error}"));
+    let file = NewFile::create(path).map_err(failed)?;
+    let is_json = context.json;
+    let stdout = std::mem::replace(&mut context.out, Output::file(file));
+    let ended = write(context);
+    let mut out = std::mem::replace(&mut context.out, stdout);
+    context.json = is_json;
+    let ended = match ended {
+        Err(Failure::Output(error)) => Err(failed(error)),
+        ended => ended,
+    };
+    if ended? != Exit::Ok {
+        return Ok(Exit::Findings);
+    }
+    let bytes = out.finish().map_err(failed)?;
+    let text = format!("wrote {shown} ({} bytes)", count(bytes));
+    context.print(&json!({ "file": path, "bytes": bytes }), &text)?;
+    Ok(Exit::Ok)
 }

@@ -163,7 +163,7 @@ fn one(context: &mut Context, found: Option<impl Shown>, key: &Key) -> Result<Ex
         return Ok(missing(key));
     };
     if context.json {
-        record.json(&mut context.out)?;
+        context.out.json(&record.as_json())?;
     } else {
         record.in_full(&mut context.out)?;
     }

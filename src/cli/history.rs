@@ -25,6 +25,6 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     for entry in store.history(args.chat, args.limit)? {
         printer.print(&entry)?;
     }
-    printer.end(&format!("chat {} has no entries", args.chat));
+    printer.end(&format!("chat {} has no entries", args.chat))?;
     Ok(Exit::Ok)
 }

@@ -32,7 +32,9 @@ fn named(command: &str, argument: &str) -> Option<Named> {
         // The thread of a session's turns has the id of its conversation.
         ("turns", "thread_id")
         | ("conversations", "id" | "parent_id")
-        | ("messages" | "show" | "erase", "conversation") => Kind::Conversations,
+        | ("messages" | "show" | "erase" | "csv" | "jsonl" | "markdown", "conversation") => {
+            Kind::Conversations
+        }
         ("proposals", "request_id") => Kind::CodeEditProposals,
         ("events", "id" | "parent_id") => Kind::Events,
         ("inbox", "id") => Kind::Inbox,

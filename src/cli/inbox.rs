@@ -21,7 +21,7 @@ pub struct Args {
     part: Part,
     /// Only show the number of tasks by status
     #[arg(long, conflicts_with_all = ["status", "limit", "after", "order", "long"])]
-    counts: bool,
+    pub counts: bool,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {

@@ -2,18 +2,22 @@
 
 // No doc comments on flattened arguments: clap would use them as the command's help.
 
+use std::marker::PhantomData;
+
 use decklog::query::{
-    CallQuery, Cursor, EventQuery, MessageQuery, Order, Page, ProposalQuery, TaskQuery, TurnQuery,
+    CallQuery, Cursor, EventQuery, HistoryQuery, MessageQuery, Order, Page, ProposalQuery,
+    TaskQuery, TurnQuery,
 };
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
+use super::export::Table;
 use super::output;
 use super::pages::{PAGE_RECORDS, each};
 use super::show::{self, Shown};
 
 // Page and format of a list.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct Part {
     /// Maximum number of records. Default: 100 on a terminal, else all
     #[arg(long, value_name = "N")]
@@ -45,7 +49,7 @@ macro_rules! paged {
     )+ };
 }
 
-paged! { CallQuery EventQuery MessageQuery ProposalQuery TaskQuery TurnQuery }
+paged! { CallQuery EventQuery HistoryQuery MessageQuery ProposalQuery TaskQuery TurnQuery }
 
 /// A list to be printed.
 #[derive(Debug)]
@@ -109,7 +113,7 @@ impl<'a> List<'a> {
         })?;
         let mut turned = turned.iter().rev();
         turned.try_for_each(|record| printer.print(record))?;
-        printer.end(self.none);
+        printer.end(self.none)?;
         if let Some(cursor) = rest {
             context.say_below(&format!(
                 "there are more: continue with --order {order} --after {cursor}, or set --limit"
@@ -119,28 +123,38 @@ impl<'a> List<'a> {
     }
 }
 
-/// Prints records as JSON, as rows of a table, or in full.
-pub struct Printer<'a> {
+/// Prints records as JSON, as rows of a table, in full, or as an export does.
+pub struct Printer<'a, T> {
     context: &'a mut Context,
     long: bool,
+    table: Option<Table>,
     printed: usize,
+    of: PhantomData<T>,
 }
 
-impl<'a> Printer<'a> {
-    pub fn new(context: &'a mut Context, long: bool) -> Printer<'a> {
+impl<'a, T: Shown> Printer<'a, T> {
+    pub fn new(context: &'a mut Context, long: bool) -> Printer<'a, T> {
         Printer {
+            table: context.sheet.map(Table::of::<T>),
             context,
             long,
             printed: 0,
+            of: PhantomData,
         }
     }
 
-    pub fn print<T: Shown>(&mut self, record: &T) -> Result<(), Failure> {
+    pub fn print(&mut self, record: &T) -> Result<(), Failure> {
         let out = &mut self.context.out;
         let is_first = self.printed == 0;
         self.printed += 1;
+        if let Some(table) = &self.table {
+            if is_first {
+                table.heading::<T>(out)?;
+            }
+            return Ok(table.row(out, record)?);
+        }
         if self.context.json {
-            return Ok(record.json(out)?);
+            return Ok(out.json(&record.as_json())?);
         }
         if self.long {
             if !is_first {
@@ -154,11 +168,17 @@ impl<'a> Printer<'a> {
         Ok(show::row_of(out, record)?)
     }
 
-    /// Prints a message if the list is empty; returns the number of records.
-    pub fn end(self, none: &str) -> usize {
-        if self.printed == 0 && !self.context.json {
-            output::say(none);
+    /// Ends the list. Prints a message if it is empty; returns the number of records.
+    pub fn end(self, none: &str) -> Result<usize, Failure> {
+        if self.printed > 0 {
+            return Ok(self.printed);
         }
-        self.printed
+        // Programs expect the names of the columns in any case.
+        match &self.table {
+            Some(table) => table.heading::<T>(&mut self.context.out)?,
+            None if !self.context.json => output::say(none),
+            None => {}
+        }
+        Ok(0)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use super::output::is_no_colour_wanted;
+use super::output::are_colours_wanted;
 
 /// Log messages go to standard error, as JSON if the output is JSON.
 pub fn start(level: &str, is_json: bool) {
@@ -11,7 +11,7 @@ pub fn start(level: &str, is_json: bool) {
         .with_env_var("DECKLOG_LOG")
         .try_from_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
-    let has_colours = !is_no_colour_wanted() && std::io::stderr().is_terminal();
+    let has_colours = are_colours_wanted() && std::io::stderr().is_terminal();
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(has_colours)

@@ -23,6 +23,17 @@ pub struct Args {
     part: Part,
 }
 
+impl Args {
+    /// All messages of a conversation.
+    pub fn of(conversation: Uuid) -> Args {
+        Args {
+            conversation: Some(conversation),
+            query: MessageQuery::default(),
+            part: Part::default(),
+        }
+    }
+}
+
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
     let id = args.conversation;

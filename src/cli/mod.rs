@@ -18,7 +18,7 @@ mod erase;
 mod escape;
 mod events;
 mod exit;
-#[cfg(feature = "page")]
+mod export;
 mod files;
 mod get;
 mod history;
@@ -29,6 +29,7 @@ mod line;
 mod list;
 #[cfg(feature = "wire")]
 mod log;
+mod markdown;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod messages;
@@ -64,6 +65,7 @@ mod turns;
 mod verify;
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -143,6 +145,7 @@ commands! {
     Thoughts thoughts,
     Rollups rollups,
     Stats stats,
+    Export export,
     #[cfg(feature = "page")]
     Report report,
     Get get,
@@ -226,7 +229,11 @@ pub fn main() -> ExitCode {
     match ended {
         Ok(exit) => exit.into(),
         // The reader of the output closed it.
-        Err(Failure::BrokenPipe) => Exit::Ok.into(),
+        Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Exit::Ok.into(),
+        Err(Failure::Output(error)) => {
+            output::say(&format!("cannot write to standard output: {error}"));
+            Exit::Store.into()
+        }
         Err(Failure::Told(exit, message)) => {
             // Earlier output comes first.
             let _ = context.out.flush();

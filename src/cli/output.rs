@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use serde::Serialize;
 
 use super::escape;
+use super::files::NewFile;
 
 /// When to use colours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -20,7 +21,7 @@ pub enum Colours {
     Never,
 }
 
-/// Standard output.
+/// Standard output, or a file in its place.
 #[derive(Debug)]
 pub struct Output {
     to: BufWriter<To>,
@@ -30,20 +31,40 @@ pub struct Output {
     columns: OnceCell<usize>,
 }
 
+/// Text that the caller escaped.
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.to.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
 impl Output {
     pub fn stdout(colours: Colours) -> Output {
         let stdout = io::stdout();
         let is_terminal = stdout.is_terminal();
-        let is_dumb = || std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+        let has_colours = match colours {
+            Colours::Auto => is_terminal && are_colours_wanted(),
+            Colours::Always => true,
+            Colours::Never => false,
+        };
+        let is_terminal = is_terminal || colours == Colours::Always;
+        Output::new(To::Stdout(stdout), is_terminal, has_colours)
+    }
+
+    pub fn file(file: NewFile) -> Output {
+        Output::new(To::File(file), false, false)
+    }
+
+    fn new(to: To, is_terminal: bool, has_colours: bool) -> Output {
         Output {
-            is_terminal: is_terminal || colours == Colours::Always,
-            has_colours: match colours {
-                Colours::Auto => is_terminal && !is_dumb() && !is_no_colour_wanted(),
-                Colours::Always => true,
-                Colours::Never => false,
-            },
+            to: BufWriter::with_capacity(64 << 10, to),
+            is_terminal,
+            has_colours,
             columns: OnceCell::new(),
-            to: BufWriter::with_capacity(64 << 10, To::Stdout(stdout)),
         }
     }
 
@@ -70,6 +91,15 @@ impl Output {
         }
         if let Ok(child) = command.spawn() {
             self.to = BufWriter::with_capacity(64 << 10, To::Pager(child));
+        }
+    }
+
+    /// Completes a file; returns its length.
+    pub fn finish(&mut self) -> io::Result<u64> {
+        self.flush()?;
+        match self.to.get_mut() {
+            To::File(file) => file.finish(),
+            _ => Ok(0),
         }
     }
 
@@ -125,6 +155,15 @@ impl Output {
     pub fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
     }
+
+    /// A line of another format: byte for byte, unless a terminal shows it.
+    pub fn raw_line(&mut self, text: &str) -> io::Result<()> {
+        if self.is_terminal {
+            self.line(&escape::lines(text))
+        } else {
+            self.line(text)
+        }
+    }
 }
 
 /// Where the output goes.
@@ -132,6 +171,7 @@ impl Output {
 enum To {
     Stdout(Stdout),
     Pager(Child),
+    File(NewFile),
 }
 
 impl Write for To {
@@ -142,6 +182,7 @@ impl Write for To {
                 Some(stdin) => stdin.write(bytes),
                 None => Err(io::ErrorKind::BrokenPipe.into()),
             },
+            To::File(file) => file.write(bytes),
         }
     }
 
@@ -149,6 +190,7 @@ impl Write for To {
         match self {
             To::Stdout(stdout) => stdout.flush(),
             To::Pager(child) => child.stdin.as_mut().map_or(Ok(()), Write::flush),
+            To::File(file) => file.flush(),
         }
     }
 }
@@ -214,9 +256,10 @@ fn painted(spans: &[Span<'_>], columns: usize, has_colours: bool) -> String {
     line
 }
 
-/// Whether `NO_COLOR` is set.
-pub fn is_no_colour_wanted() -> bool {
-    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+/// Whether a terminal gets colours: unless `NO_COLOR` is set or it can show none.
+pub fn are_colours_wanted() -> bool {
+    let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    !is_dumb && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// A message on standard error. Escaped as a whole: it may quote untrusted text.

@@ -136,7 +136,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         if answers_are_read {
             match acknowledge(context, &answers) {
                 // Later records are still recorded.
-                Err(Failure::BrokenPipe) => answers_are_read = false,
+                Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    answers_are_read = false;
+                }
                 other => other?,
             }
         }

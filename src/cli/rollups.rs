@@ -37,6 +37,6 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     for rollup in &rollups {
         printer.print(rollup)?;
     }
-    printer.end("there are no messages");
+    printer.end("there are no messages")?;
     Ok(Exit::Ok)
 }

@@ -59,7 +59,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let rest = each(limit, PAGE_RECORDS, args.after, page, |found| {
         printer.print(&found)
     })?;
-    printer.end("no record contains this text");
+    printer.end("no record contains this text")?;
     if let Some(cursor) = rest {
         context.say_below(&format!(
             "there may be more: continue with --after {cursor}, or set --limit"

@@ -13,6 +13,7 @@ use super::exit::{Exit, Failure};
 use super::get::missing;
 use super::list::Printer;
 use super::output::{self, Output};
+use super::pages::{PAGE_RECORDS, each};
 use super::verify;
 
 /// List thoughts in the order in which they were recorded, or check their chains
@@ -21,6 +22,15 @@ use super::verify;
     after_help = "Examples:\n  decklog thoughts --task fix-the-build --json | jq -r .content\n  decklog thoughts verify"
 )]
 pub struct Args {
+    #[command(flatten)]
+    list: Listed,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+// Which thoughts are listed, and how.
+#[derive(Debug, clap::Args)]
+pub struct Listed {
     /// Only thoughts of this task
     #[arg(long, global = true, value_name = "TASK")]
     task: Option<String>,
@@ -33,8 +43,6 @@ pub struct Args {
     /// Show all fields of each thought
     #[arg(long, short)]
     long: bool,
-    #[command(subcommand)]
-    action: Option<Action>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -51,31 +59,37 @@ enum Action {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let listed = &args.list;
     match &args.action {
-        None => list(args, context),
-        Some(Action::Verify) if args.limit.is_some() || args.long || args.prev_hash.is_some() => {
+        None => list(listed, context),
+        Some(Action::Verify)
+            if listed.limit.is_some() || listed.long || listed.prev_hash.is_some() =>
+        {
             let message = "--prev-hash, --limit and --long are only for lists, not for verify";
             Err(Failure::usage(message))
         }
-        Some(Action::Verify) => verify_chains(args.task.as_deref(), context),
+        Some(Action::Verify) => verify_chains(listed.task.as_deref(), context),
     }
 }
 
-fn list(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+pub fn list(args: &Listed, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
     let limit = context.limit(args.limit);
-    let page = store.thoughts().page(&ThoughtQuery {
-        task_id: args.task.clone(),
-        prev_hash: args.prev_hash.clone(),
-        limit: limit.unwrap_or(usize::MAX),
-        after: None,
-    })?;
+    let page = |limit, after| {
+        let page = store.thoughts().page(&ThoughtQuery {
+            task_id: args.task.clone(),
+            prev_hash: args.prev_hash.clone(),
+            limit,
+            after,
+        })?;
+        Ok((page.items, page.next))
+    };
     let mut printer = Printer::new(context, args.long);
-    for thought in &page.items {
-        printer.print(thought)?;
-    }
-    printer.end("no thoughts match; tasks are case-sensitive");
-    if page.next.is_some() {
+    let rest = each(limit, PAGE_RECORDS, None, page, |thought| {
+        printer.print(&thought)
+    })?;
+    printer.end("no thoughts match; tasks are case-sensitive")?;
+    if rest.is_some() {
         context.say_below("there are more: set --limit")?;
     }
     Ok(Exit::Ok)

@@ -69,7 +69,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let mut messages = transcript::Messages::new(args.tools);
     let mut print = |message: ConversationMessage| {
         if is_json {
-            message.json(out)?;
+            out.json(&message.as_json())?;
         } else {
             messages.print(out, &message)?;
         }

@@ -1,13 +1,77 @@
 //! Chat histories: append-only, read from the end.
 
-use super::page::{Order, Page, Walk, page};
+use super::as_of::Lists;
+use super::page::{Cursor, Order, Page, Walk, page};
+use super::query::query;
 use super::{Ack, next_id, put_again, record_in, standing_as};
 use crate::error::Result;
-use crate::index::Select;
+use crate::index::{Hasher, RowId, Select, Table};
 use crate::record::{HistoryEntry, Kind};
-use crate::store::{Redacted, Store, Txn};
+use crate::store::{Redacted, Snapshot, Store, Txn};
 
 const KIND: Kind = Kind::History;
+
+query! {
+    /// Selects the entries of chats to list.
+    HistoryQuery {
+        filters {
+            /// Only entries of this chat.
+            #[cfg_attr(feature = "http", serde(deserialize_with = "super::query::integer"))]
+            #[cfg_attr(feature = "http", param(value_type = Option<crate::record::AnyInt>))]
+            #[cfg_attr(feature = "cli", arg(allow_hyphen_values = true))]
+            chat_id: i64 = "chat" "ID",
+        }
+        times {
+            /// Only entries of this time or later: epoch milliseconds, or a text in
+            /// RFC 3339 or a UTC day.
+            since,
+            /// Only entries before this time.
+            until,
+        }
+        order {
+            /// By id. Default: oldest first (`asc`).
+            OldestFirst
+        }
+        from {
+            /// Page cursor: the `next` of the previous page.
+            after: Option<Cursor>
+        }
+    }
+}
+
+impl Lists for HistoryQuery {
+    type Item = HistoryEntry;
+    const KIND: Kind = KIND;
+
+    fn walk(&self, hasher: Hasher, _: bool) -> Walk {
+        let select = self
+            .chat_id
+            .map_or(Select::All, |chat| of_chat(hasher, chat));
+        Walk::all(self.order, self.limit, self.after).of(select)
+    }
+
+    fn may_match(&self, table: &Table, row: RowId) -> bool {
+        table.row(row).is_some_and(|row| self.has_time(row.at))
+    }
+
+    fn matches(&self, entry: &HistoryEntry) -> bool {
+        self.chat_id.is_none_or(|chat| entry.chat_id == chat) && self.has_time(entry.created_at)
+    }
+
+    fn read(view: &Snapshot<'_>, row: RowId, _: Option<i64>) -> Result<Option<HistoryEntry>> {
+        standing_as(view, row)
+    }
+}
+
+impl HistoryQuery {
+    fn has_time(&self, at: i64) -> bool {
+        self.since.is_none_or(|since| at >= since) && self.until.is_none_or(|until| at < until)
+    }
+}
+
+fn of_chat(hasher: Hasher, chat_id: i64) -> Select {
+    Select::Lookup(0, hasher.lookup(itoa::Buffer::new().format(chat_id)))
+}
 
 impl Store {
     /// The last `limit` entries of a chat, earliest first. The cost depends on `limit` only, not on
@@ -40,6 +104,22 @@ impl Store {
         Ok(page.items.into_iter().rev().collect())
     }
 
+    /// Lists the entries of one chat or of all, in pages.
+    ///
+    /// ```
+    /// # use decklog::{HistoryEntry, Role, Store};
+    /// # use decklog::query::HistoryQuery;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// store.record(HistoryEntry::new(1, Role::User, "one"))?;
+    /// store.record(HistoryEntry::new(2, Role::User, "two"))?;
+    /// assert_eq!(store.history_entries(&HistoryQuery::default())?.items.len(), 2);
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    pub fn history_entries(&self, query: &HistoryQuery) -> Result<Page<HistoryEntry>> {
+        self.as_of(None).list(query, usize::MAX)
+    }
+
     /// As [`history_before`](Store::history_before), but newest first. The page also ends with the
     /// line that brings the length of its lines to this number of bytes.
     pub(crate) fn history_within(
@@ -50,9 +130,8 @@ impl Store {
         bytes_max: usize,
     ) -> Result<Page<HistoryEntry>> {
         let inner = self.inner();
-        let hash = inner.hasher().lookup(itoa::Buffer::new().format(chat_id));
         let walk = Walk {
-            select: Select::Lookup(0, hash),
+            select: of_chat(inner.hasher(), chat_id),
             until: before,
             bytes_max,
             ..Walk::all(Order::NewestFirst, limit, None)

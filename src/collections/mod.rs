@@ -42,6 +42,7 @@ pub use as_of::AsOf;
 pub use calls::CallQuery;
 pub use conversations::{ConversationList, ConversationQuery, ConversationSort};
 pub use events::EventQuery;
+pub use history::HistoryQuery;
 pub use inbox::{Inbox, TaskCounts, TaskQuery};
 pub use messages::MessageQuery;
 pub use observability::ObservabilityStore;

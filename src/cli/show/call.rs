@@ -5,6 +5,7 @@ use std::io;
 use decklog::human::duration;
 use decklog::record::{ToolCall, ToolCallView};
 use decklog::{CallStatus, ToolCallDone};
+use serde::Serialize;
 
 use super::{Shown, failure_in_row, field, moment, optional};
 use crate::cli::escape::one_line;
@@ -50,8 +51,8 @@ impl Shown for ToolCall {
         optional(out, "outcome", done.outcome_json.as_ref())
     }
 
-    fn json(&self, out: &mut Output) -> io::Result<()> {
-        out.json(&ToolCallView::from(self))
+    fn as_json(&self) -> impl Serialize {
+        ToolCallView::from(self)
     }
 }
 

@@ -97,7 +97,7 @@ impl Shown for Listed {
         Ok(())
     }
 
-    fn json(&self, out: &mut Output) -> io::Result<()> {
-        out.json(&ConversationView::from(&self.conversation))
+    fn as_json(&self) -> impl Serialize {
+        ConversationView::from(&self.conversation)
     }
 }

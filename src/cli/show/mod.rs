@@ -25,6 +25,7 @@ use serde_json::Value;
 pub use conversation::Listed;
 
 use super::escape::{clipped, lines, one_line, padded};
+use super::export::Exported;
 use super::output::{Colour, Output, Span};
 use super::time::moment;
 
@@ -32,7 +33,7 @@ use super::time::moment;
 const LABEL_COLUMNS: usize = 10;
 
 /// A record that commands show. Untrusted text is escaped here, not by the printer.
-pub trait Shown: Serialize + Sized {
+pub trait Shown: Serialize + Exported {
     /// The headings of a table of such records, separated by `|`, each as wide as its column. `>`
     /// aligns a column to the right. `80:` before a heading: it is shown if a line has at least 80
     /// columns; `<80:`: if it has fewer.
@@ -44,9 +45,9 @@ pub trait Shown: Serialize + Sized {
     /// All fields, one per line.
     fn in_full(&self, out: &mut Output) -> io::Result<()>;
 
-    /// One JSON object, with the field names of the files.
-    fn json(&self, out: &mut Output) -> io::Result<()> {
-        out.json(self)
+    /// Its JSON, with the field names of the files.
+    fn as_json(&self) -> impl Serialize {
+        self
     }
 }
 
@@ -66,15 +67,15 @@ pub fn heading<T: Shown>(out: &mut Output) -> io::Result<()> {
 }
 
 /// A column of a table.
-struct Column {
+pub struct Column {
     /// Its place among the cells of a row.
-    place: usize,
-    heading: &'static str,
-    is_right: bool,
+    pub place: usize,
+    pub heading: &'static str,
+    pub is_right: bool,
 }
 
 /// The columns of a table in lines of this width.
-fn columns<T: Shown>(width: usize) -> impl Iterator<Item = Column> {
+pub fn columns<T: Shown>(width: usize) -> impl Iterator<Item = Column> {
     let all = T::COLUMNS.split('|').enumerate();
     all.filter_map(move |(place, heading)| {
         let (limit, heading) = heading.split_once(':').unwrap_or(("0", heading));

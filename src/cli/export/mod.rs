@@ -1,0 +1,193 @@
+//! `decklog export`
+
+mod csv;
+#[cfg(feature = "page")]
+pub mod html;
+mod sheet;
+
+use std::path::PathBuf;
+
+use clap::{Command, Subcommand};
+use decklog::Key;
+use decklog::query::{HistoryQuery, Order};
+use uuid::Uuid;
+
+pub use sheet::{Exported, Sheet, Table};
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::files::write_to;
+use super::get::missing;
+use super::list::{List, Part};
+use super::{
+    calls, conversations, events, inbox, markdown, messages, proposals, rollups, thoughts, turns,
+};
+
+/// Write records, a conversation or a report in another format
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decklog export csv messages --since 7d > messages.csv\n  decklog export jsonl calls --tool Bash --status failed\n  decklog export markdown latest -o transcript.md\n  decklog export html latest -o run.html"
+)]
+pub struct Args {
+    #[command(subcommand)]
+    format: Format,
+    /// Write to this file instead of standard output; it appears when it is complete
+    #[arg(long, short, global = true, value_name = "FILE", display_order = 100)]
+    output: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, global = true, requires = "output", display_order = 101)]
+    force: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Format {
+    /// A list as comma-separated values, with one column for each field
+    ///
+    /// The first line has the names of the fields. Times are in UTC, as RFC 3339. Fields that hold
+    /// JSON have it as text. Texts are written as they are: a spreadsheet may run a text that
+    /// begins with =, +, - or @ as a formula, unless --spreadsheet is given.
+    #[command(mut_subcommands(without_display_options))]
+    Csv {
+        /// For spreadsheets: put ' before a text that begins like a formula, and a byte order mark
+        /// at the start
+        #[arg(long, global = true, display_order = 99)]
+        spreadsheet: bool,
+        #[command(flatten)]
+        what: What,
+    },
+    /// A list as one JSON object a line: what --json of the command of that name prints
+    #[command(mut_subcommands(without_display_options))]
+    Jsonl(What),
+    /// A conversation as a transcript, or a list as a table
+    ///
+    /// Contents are escaped: on GitHub and elsewhere they show as text, load nothing and mention
+    /// nobody.
+    #[command(mut_subcommands(without_display_options))]
+    Markdown(What),
+    /// A conversation, a run or the figures of a period as a web page in one file
+    ///
+    /// The file needs no other file and loads nothing from the network. Secrets that redaction did
+    /// not find are in it as they are in the log.
+    #[cfg(feature = "page")]
+    Html {
+        /// A conversation's id, 'latest' for the latest conversation, the number of an event, or a
+        /// period of UTC days: 7d, today, 2026-06-01, 2026-06-01..2026-06-30. Default: 30d
+        what: Option<html::What>,
+    },
+}
+
+// What is exported: one of the two.
+#[derive(Debug, clap::Args)]
+struct What {
+    /// A conversation's id or its start, or 'latest'
+    conversation: Option<Uuid>,
+    #[command(subcommand)]
+    list: Option<Listed>,
+}
+
+/// The lists, each with the options of its command.
+#[derive(Debug, Subcommand)]
+enum Listed {
+    Turns(turns::Args),
+    Calls(calls::Args),
+    Proposals(proposals::Args),
+    Conversations(conversations::Args),
+    Messages(messages::Args),
+    Events(events::Args),
+    Inbox(inbox::Args),
+    History(History),
+    /// List thoughts in the order in which they were recorded
+    Thoughts(thoughts::Listed),
+    Rollups(rollups::Args),
+}
+
+/// List the entries of all chats, or of one, by id
+#[derive(Debug, clap::Args)]
+struct History {
+    #[command(flatten)]
+    query: HistoryQuery,
+    #[command(flatten)]
+    part: Part,
+}
+
+/// Hides the options that change how a list looks on a terminal, and examples of other commands.
+fn without_display_options(list: Command) -> Command {
+    let hidden = |id: &str| matches!(id, "long" | "counts");
+    list.mut_args(|arg| {
+        let is_hidden = hidden(arg.get_id().as_str());
+        if is_hidden { arg.hide(true) } else { arg }
+    })
+    .after_help("")
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    if let Some(path) = &args.output {
+        return write_to(path, args.force, context, |context| write(args, context));
+    }
+    if context.json && !matches!(args.format, Format::Jsonl(_)) {
+        let message = "--json is for 'export jsonl', or for the report about a file: with -o FILE";
+        return Err(Failure::usage(message));
+    }
+    write(args, context)
+}
+
+fn write(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let (what, sheet) = match &args.format {
+        Format::Csv { spreadsheet, what } => (
+            what,
+            Some(Sheet::Csv {
+                is_for_spreadsheets: *spreadsheet,
+            }),
+        ),
+        Format::Jsonl(what) => (what, None),
+        Format::Markdown(what) => (what, Some(Sheet::Markdown)),
+        #[cfg(feature = "page")]
+        Format::Html { what } => return html::write(what.as_ref(), context),
+    };
+    context.json = true;
+    context.sheet = sheet;
+    match (&what.conversation, &what.list) {
+        (None, Some(listed)) => list(listed, context),
+        (Some(id), None) => {
+            if !matches!(sheet, Some(Sheet::Markdown)) {
+                return messages::run(&messages::Args::of(*id), context);
+            }
+            let store = context.open_to_read()?;
+            if store.get_conversation(*id)?.is_none() {
+                return Ok(missing(Key::Conversation(*id)));
+            }
+            markdown::transcript(&store, *id, &mut context.out)?;
+            Ok(Exit::Ok)
+        }
+        (Some(_), Some(_)) => {
+            let message = "give a conversation or a list: 'messages' takes a conversation too";
+            Err(Failure::usage(message))
+        }
+        (None, None) => {
+            let message = "name a conversation, 'latest', or a list: see --help";
+            Err(Failure::usage(message))
+        }
+    }
+}
+
+fn list(listed: &Listed, context: &mut Context) -> Result<Exit, Failure> {
+    match listed {
+        Listed::Turns(args) => turns::run(args, context),
+        Listed::Calls(args) => calls::run(args, context),
+        Listed::Proposals(args) => proposals::run(args, context),
+        Listed::Conversations(args) => conversations::run(args, context),
+        Listed::Messages(args) => messages::run(args, context),
+        Listed::Events(args) => events::run(args, context),
+        Listed::Inbox(args) if args.counts => {
+            Err(Failure::usage("--counts is no list: see 'decklog inbox'"))
+        }
+        Listed::Inbox(args) => inbox::run(args, context),
+        Listed::History(args) => {
+            let store = context.open_to_read()?;
+            let list = List::from(Order::OldestFirst, args.part, "no entries match");
+            list.print(context, &args.query, |query| store.history_entries(query))
+        }
+        Listed::Thoughts(args) => thoughts::list(args, context),
+        Listed::Rollups(args) => rollups::run(args, context),
+    }
+}
