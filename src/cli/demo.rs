@@ -12,7 +12,7 @@ use decklog::{CallStatus, ConversationTurn, Durability, TurnKind};
 use uuid::Uuid;
 
 use super::context::{Context, KEEPS_ALL};
-use super::escape::one_line;
+use super::escape::{one_line, shell_word};
 use super::exit::{Exit, Failure};
 use super::list::Paged;
 use super::output::Output;
@@ -216,9 +216,5 @@ Your own sessions, into your own log:
 
 /// A word, quoted for a shell.
 fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    one_line(&format!("'{}'", word.replace('\'', r"'\''"))).into_owned()
+    one_line(&String::from_utf8_lossy(&shell_word(word.as_bytes()))).into_owned()
 }

@@ -99,6 +99,31 @@ pub fn padded(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(width)))
 }
 
+/// A word for a shell, which reads it as exactly these bytes.
+pub fn shell_word(word: &[u8]) -> Vec<u8> {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,".contains(byte);
+    if !word.is_empty() && word.iter().all(is_plain) {
+        return word.to_vec();
+    }
+    // A shell finds nothing else in double quotes, even where it recalls commands by `!`.
+    let is_special = |byte: &u8| b"$`\\!".contains(byte);
+    let (mark, escaped) = if word.contains(&b'\'') && !word.iter().any(is_special) {
+        (b'"', &br#"\""#[..])
+    } else {
+        (b'\'', &br"'\''"[..])
+    };
+    let mut quoted = vec![mark];
+    for byte in word {
+        if *byte == mark {
+            quoted.extend(escaped);
+        } else {
+            quoted.push(*byte);
+        }
+    }
+    quoted.push(mark);
+    quoted
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +145,22 @@ mod tests {
         assert_ne!(json(&text), text);
         let back: String = serde_json::from_str(&json(&text)).unwrap();
         assert_eq!(back, "\u{9b}\u{202e}\u{e0041}é");
+    }
+
+    #[test]
+    fn a_shell_reads_a_word_as_it_is() {
+        for (word, quoted) in [
+            ("/a/b-c.1", "/a/b-c.1"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("$HOME", "'$HOME'"),
+            ("it's", "\"it's\""),
+            ("it's \"x\"", r#""it's \"x\"""#),
+            ("it's $1", r"'it'\''s $1'"),
+            ("~", "'~'"),
+        ] {
+            assert_eq!(shell_word(word.as_bytes()), quoted.as_bytes(), "{word}");
+        }
     }
 
     #[test]

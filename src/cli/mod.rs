@@ -8,6 +8,7 @@ mod branches;
 mod calls;
 mod check_proof;
 mod compact;
+mod completions;
 mod config;
 mod context;
 mod conversations;
@@ -21,6 +22,7 @@ mod exit;
 mod export;
 mod files;
 mod get;
+mod help;
 mod history;
 mod ids;
 mod import;
@@ -29,10 +31,12 @@ mod line;
 mod list;
 #[cfg(feature = "wire")]
 mod log;
+mod man;
 mod markdown;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod messages;
+mod open;
 mod output;
 mod pages;
 mod proposals;
@@ -111,65 +115,89 @@ struct Cli {
     command: Command,
 }
 
-/// Declares the commands, each with the module that runs it.
+/// Declares the commands in groups, each with the module that runs it.
 macro_rules! commands {
-    ($($(#[$cfg:meta])? $command:ident $module:ident,)+) => {
+    ($($group:literal { $($(#[$cfg:meta])? $command:ident $module:ident,)+ })+) => {
         #[derive(Debug, Subcommand)]
         enum Command {
-            $($(#[$cfg])? $command($module::Args),)+
+            $($($(#[$cfg])? $command($module::Args),)+)+
         }
+
+        /// The groups of the help.
+        const GROUPS: &[help::Group] = &[
+            $(($group, &[$($(#[$cfg])? stringify!($command),)+]),)+
+        ];
 
         fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
             match command {
-                $($(#[$cfg])? Command::$command(args) => $module::run(args, context),)+
+                $($($(#[$cfg])? Command::$command(args) => $module::run(args, context),)+)+
             }
         }
     };
 }
 
 commands! {
-    Demo demo,
-    Import import,
-    Record record,
-    Turns turns,
-    Calls calls,
-    Proposals proposals,
-    Conversations conversations,
-    Messages messages,
-    Show transcript,
-    Events events,
-    Tree tree,
-    Inbox inbox,
-    State state,
-    History history,
-    Thoughts thoughts,
-    Rollups rollups,
-    Stats stats,
-    Export export,
-    #[cfg(feature = "page")]
-    Report report,
-    Get get,
-    Search search,
-    Tail tail,
-    Replay replay,
-    Seal seal,
-    Prove prove,
-    CheckProof check_proof,
-    Verify verify,
-    Doctor doctor,
-    Du du,
-    Config config,
-    Schema schema,
-    #[cfg(feature = "http")]
-    Token token,
-    Repair repair,
-    Retain retain,
-    Compact compact,
-    Erase erase,
-    #[cfg(feature = "http")]
-    Serve serve,
-    #[cfg(feature = "mcp")]
-    Mcp mcp,
+    "First steps" {
+        Demo demo,
+        Import import,
+        Conversations conversations,
+        Show transcript,
+        Stats stats,
+        #[cfg(feature = "http")]
+        Serve serve,
+    }
+    "Read" {
+        Search search,
+        Messages messages,
+        Turns turns,
+        Calls calls,
+        Proposals proposals,
+        Events events,
+        Tree tree,
+        Inbox inbox,
+        History history,
+        Thoughts thoughts,
+        State state,
+        Get get,
+        Tail tail,
+        Replay replay,
+    }
+    "Write" {
+        Record record,
+        Config config,
+    }
+    "Reports" {
+        Rollups rollups,
+        Export export,
+        #[cfg(feature = "page")]
+        Report report,
+        Open open,
+    }
+    "Integrity" {
+        Verify verify,
+        Doctor doctor,
+        Repair repair,
+        Seal seal,
+        Prove prove,
+        CheckProof check_proof,
+    }
+    "Upkeep" {
+        Du du,
+        Retain retain,
+        Compact compact,
+        Erase erase,
+    }
+    "Servers" {
+        #[cfg(feature = "mcp")]
+        Mcp mcp,
+        #[cfg(feature = "http")]
+        Token token,
+    }
+    "Help" {
+        Schema schema,
+        Completions completions,
+        Man man,
+    }
 }
 
 /// The options that values of other arguments depend on, and that may come after them: ids are
@@ -203,7 +231,8 @@ pub fn main() -> ExitCode {
     let options = EarlyOptions::of(std::env::args_os());
     time::set_utc(options.is_utc);
     let finder = Finder::new(options.store);
-    let mut command = time::accepts(finder.accepts(Cli::command()));
+    let command = time::accepts(finder.accepts(Cli::command()));
+    let mut command = help::grouped(command, GROUPS);
     let parsed = command.try_get_matches_from_mut(std::env::args_os());
     let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed.map_err(|error| error.format(&mut command)) {

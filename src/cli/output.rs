@@ -268,7 +268,8 @@ pub fn say(message: &str) {
     let _ = writeln!(io::stderr(), "decklog: {}", escape::one_line(message));
 }
 
-fn terminal_columns() -> usize {
+/// The width of the terminal, or what `COLUMNS` says.
+pub fn terminal_columns() -> usize {
     const COLUMNS_MIN: usize = 40;
     let size = terminal_size::terminal_size_of(io::stdout());
     let of_terminal = size.map(|(width, _)| usize::from(width.0));
