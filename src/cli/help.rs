@@ -28,7 +28,10 @@ fn template(command: &Command, groups: &[Group]) -> StyledStr {
     };
     let names = command.get_subcommands().map(|it| it.get_name().len());
     let width = names.max().unwrap_or(0);
-    let columns = terminal_columns().min(COLUMNS_MAX);
+    let indentation = " ".repeat(width + 4);
+    let wrap = textwrap::Options::new(terminal_columns().min(COLUMNS_MAX))
+        .initial_indent(&indentation)
+        .subsequent_indent(&indentation);
     let mut text = String::from("{about-with-newline}\n{usage-heading} {usage}\n");
     // Writing to a String cannot fail, here and below.
     for (heading, variants) in groups {
@@ -36,7 +39,8 @@ fn template(command: &Command, groups: &[Group]) -> StyledStr {
         for command in variants.iter().filter_map(found) {
             let name = command.get_name();
             let about = command.get_about().map(StyledStr::to_string);
-            let about = wrapped(&about.unwrap_or_default(), width + 4, columns);
+            let about = textwrap::fill(&about.unwrap_or_default(), &wrap);
+            let about = about.trim_start();
             let _ = writeln!(text, "  {literal}{name:<width$}{literal:#}  {about}");
         }
     }
@@ -51,37 +55,4 @@ fn template(command: &Command, groups: &[Group]) -> StyledStr {
 fn is_named(command: &Command, variant: &str) -> bool {
     let name = command.get_name().replace('-', "");
     name.eq_ignore_ascii_case(variant)
-}
-
-/// The words of a text in lines of at most `columns`, all but the first of which are indented.
-fn wrapped(text: &str, indentation: usize, columns: usize) -> String {
-    let mut lines = String::new();
-    let mut at = indentation;
-    for word in text.split(' ') {
-        let len = word.chars().count();
-        if at == indentation {
-            at += len;
-        } else if at + 1 + len > columns {
-            let _ = write!(lines, "\n{:indentation$}", "");
-            at = indentation + len;
-        } else {
-            lines.push(' ');
-            at += 1 + len;
-        }
-        lines.push_str(word);
-    }
-    lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_is_wrapped_between_words() {
-        assert_eq!(wrapped("one two three", 2, 9), "one two\n  three");
-        assert_eq!(wrapped("one two three", 2, 80), "one two three");
-        assert_eq!(wrapped("abcdefgh ij", 2, 5), "abcdefgh\n  ij");
-        assert_eq!(wrapped("", 2, 5), "");
-    }
 }

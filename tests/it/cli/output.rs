@@ -133,6 +133,8 @@ fn a_reader_that_leaves_early_is_no_trouble() {
     for args in [
         &["turns"][..],
         &["turns", "--json"],
+        &["export", "csv", "turns"],
+        &["export", "markdown", "turns"],
         &["tail", "-n", "3000"],
         &["tail", "-n", "3000", "-f"],
         &["replay", "1970-01-01"],
