@@ -4,7 +4,8 @@ use maud::{Markup, html};
 
 use super::content::{Budget, arguments, output};
 use super::layout::{Page, choice, filters, pager};
-use super::params::{Params, href};
+use super::lines::of_call;
+use super::params::Params;
 use super::text::time;
 use super::{Answer, Site, tools};
 use crate::collections::{CallQuery, Cursor};
@@ -20,16 +21,14 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
         status: params.read::<CallStatus>("status")?,
         vendor: params.text("vendor"),
         tool_name: params.text("tool"),
-        since: params.day("since")?.map(|day| day.bounds_ms().0),
-        until: params.day("until")?.map(|day| day.bounds_ms().1),
+        since: params.days()?.0,
+        until: params.days()?.1,
         limit: CALLS,
         after: params.read::<Cursor>("after")?,
         ..CallQuery::default()
     };
     let calls = site.store.tool_calls(&query)?;
-    let next = calls
-        .next
-        .map(|next| params.link(PATH, "after", Some(&next.to_string())));
+    let next = params.next(PATH, calls.next.as_ref());
     let budget = Budget::of_page();
     let main = html! {
         h1 { "Tool calls" }
@@ -58,7 +57,7 @@ fn call((request, done): &ToolCall, budget: &Budget) -> Markup {
     let status = CallStatus::of(done.as_ref());
     let is_failed = status == CallStatus::Failed;
     let given = request.arguments_json.as_deref().unwrap_or_default();
-    let lines = format!("/ui/lines/calls/{}", request.request_id);
+    let lines = of_call(&request.request_id.to_string(), &request.call_id);
     html! {
         article class={ "message call" @if is_failed { " failed" } } data-item data-failed[is_failed] {
             header {
@@ -69,7 +68,7 @@ fn call((request, done): &ToolCall, budget: &Budget) -> Markup {
                 }
                 @if let Some(done) = done { span { (duration(done.latency_ms)) } }
                 span.far { (time(request.started_at.at)) }
-                a href=(href(&lines, &[("call", &request.call_id)])) { "JSONL" }
+                a href=(lines) { "JSONL" }
             }
             details id={ "call-" (request.request_id) "-" (one_line(&request.call_id, 80)) } {
                 summary { code { (one_line(given, ARGUMENT_CHARS)) } }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use uuid::Uuid;
 
-use super::conversations::{Whole, href, lasted, shown_title, tokens};
+use super::conversations::{Whole, href, lasted, title_of, tokens};
 use super::layout::Page;
 use super::message::{is_failed, sort, summary};
 use super::params::Params;
@@ -44,21 +44,21 @@ fn candidates(site: &Site<'_>, first: &Whole) -> Result<Markup> {
         limit: CANDIDATES,
         ..ConversationQuery::default()
     };
-    let title = site.store.conversation_title(&first.0)?;
+    let title = title_of(site.store, &first.0)?;
     let mut others = Vec::new();
     for whole in site.store.conversations(&query)?.items {
         if whole.0.id != first.0.id && whole.0.parent_id == first.0.parent_id {
-            others.push((site.store.conversation_title(&whole.0)?, whole));
+            others.push((title_of(site.store, &whole.0)?, whole));
         }
     }
     others.sort_by_key(|(other, _)| *other != title);
     Ok(html! {
-        h1 { "Compare " a href=(href(first.0.id)) { (shown_title(title.as_deref())) } " with" }
+        h1 { "Compare " a href=(href(first.0.id)) { (title) } " with" }
         @if others.is_empty() { p.empty { "No other conversation of this project." } }
         ul.lines.card {
             @for (title, (other, stats)) in &others {
                 li data-item {
-                    a href=(super::params::href("/ui/compare", &[("a", &first.0.id.to_string()), ("b", &other.id.to_string())])) { (shown_title(title.as_deref())) }
+                    a href=(super::params::href("/ui/compare", &[("a", &first.0.id.to_string()), ("b", &other.id.to_string())])) { (title) }
                     " " small { (time(other.created_at.at())) ", " (count(stats.message_count)) " messages, " (stats.models_used.join(", ")) }
                 }
             }
@@ -86,7 +86,7 @@ fn side_by_side(site: &Site<'_>, first: &Whole, second: &Whole) -> Result<Markup
     let (a, b) = (read(first)?, read(second)?);
     let rows = aligned(&a, &b);
     let apart = rows.iter().position(|(.., is_same)| !is_same);
-    let titles = [first, second].map(|whole| site.store.conversation_title(&whole.0));
+    let titles = [first, second].map(|whole| title_of(site.store, &whole.0));
     let [title_a, title_b] = titles;
     let (title_a, title_b) = (title_a?, title_b?);
     let cost = |messages: &[ConversationMessage]| {
@@ -105,8 +105,8 @@ fn side_by_side(site: &Site<'_>, first: &Whole, second: &Whole) -> Result<Markup
         div.scroll {
             table.steps {
                 thead { tr {
-                    th scope="col" { a href=(href(first.0.id)) { (shown_title(title_a.as_deref())) } }
-                    th scope="col" { a href=(href(second.0.id)) { (shown_title(title_b.as_deref())) } }
+                    th scope="col" { a href=(href(first.0.id)) { (title_a) } }
+                    th scope="col" { a href=(href(second.0.id)) { (title_b) } }
                 } }
                 tbody {
                     tr { @for (whole, messages) in [(first, &a), (second, &b)] {

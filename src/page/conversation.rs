@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use uuid::Uuid;
 
 use super::content::Budget;
-use super::conversations::{Whole, href, lasted, shown_title, status, tokens};
+use super::conversations::{Whole, href, lasted, status, title_of, tokens};
 use super::layout::{Page, figure};
 use super::message::{article, is_failed};
 use super::params::Params;
@@ -59,10 +59,10 @@ pub(super) fn page(site: &Site<'_>, id: Uuid, params: &Params) -> Answer {
     };
     let place = place(site.store, id, params)?;
     let window = window(site.store, id, &place)?;
-    let title = site.store.conversation_title(&whole.0)?;
+    let title = title_of(site.store, &whole.0)?;
     let transcript = Transcript::new(site.store, id, window)?;
     let main = html! {
-        h1 { (shown_title(title.as_deref())) }
+        h1 { (title) }
         (about(&whole.0))
         (totals(&whole))
         (transcript.links())
@@ -71,7 +71,7 @@ pub(super) fn page(site: &Site<'_>, id: Uuid, params: &Params) -> Answer {
     };
     let page = Page {
         appends: Some(id.to_string()),
-        ..Page::new(shown_title(title.as_deref()), "/ui/conversations", main)
+        ..Page::new(&title, "/ui/conversations", main)
     };
     Ok(page.live(&[Kind::Messages]))
 }
@@ -94,8 +94,7 @@ pub(super) fn report(site: &Site<'_>, id: Uuid) -> Reported {
         messages,
         ..Window::default()
     };
-    let title = site.store.conversation_title(&whole.0)?;
-    let title = shown_title(title.as_deref()).to_owned();
+    let title = title_of(site.store, &whole.0)?;
     let transcript = Transcript::new(site.store, id, window)?;
     let run = run::of_session(site, id, &Params::default())?;
     let main = html! {
@@ -313,7 +312,7 @@ impl Transcript {
         }
         let mut shown = Vec::with_capacity(others.len());
         for agent in &others {
-            shown.push((store.conversation_title(&agent.0)?, agent));
+            shown.push((title_of(store, &agent.0)?, agent));
         }
         Ok(html! {
             details.card {
@@ -321,7 +320,7 @@ impl Transcript {
                 ul.lines {
                     @for (title, (agent, stats)) in &shown {
                         li {
-                            a href=(href(agent.id)) { (shown_title(title.as_deref())) }
+                            a href=(href(agent.id)) { (title) }
                             " " small { (counted(stats.message_count, "message")) ", " (lasted(agent)) }
                         }
                     }
@@ -390,14 +389,14 @@ impl Transcript {
                 ..MessageQuery::default()
             };
             let messages = store.messages(agent.id, &query)?.items;
-            let title = store.conversation_title(agent)?;
+            let title = title_of(store, agent)?;
             shown.push((agent, stats, title, messages));
         }
         Ok(html! {
             @for (agent, stats, title, messages) in &shown {
                 details.agent id={ "agent-" (agent.id) } {
                     summary {
-                        "Sub-agent: " (shown_title(title.as_deref())) " "
+                        "Sub-agent: " (title) " "
                         small { (counted(stats.message_count, "message")) ", " (lasted(agent)) }
                     }
                     p { a href=(href(agent.id)) { "Open the sub-agent's conversation" } }

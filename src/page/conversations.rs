@@ -14,6 +14,7 @@ use crate::collections::{ConversationList, ConversationQuery, ConversationSort, 
 use crate::error::Result;
 use crate::human::{count, counted, dollars, duration, short};
 use crate::record::{Client, Conversation, ConversationStats, ConversationStatus, Kind};
+use crate::store::Store;
 
 const PATH: &str = "/ui/conversations";
 /// Number of conversations of a page.
@@ -36,8 +37,8 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
         parent_id: params.read("parent")?,
         status: params.read::<ConversationStatus>("status")?,
         sort: params.read::<ConversationSort>("sort")?,
-        since: params.day("since")?.map(|day| day.bounds_ms().0),
-        until: params.day("until")?.map(|day| day.bounds_ms().1),
+        since: params.days()?.0,
+        until: params.days()?.1,
         limit: ROWS,
         offset,
         ..ConversationQuery::default()
@@ -139,7 +140,7 @@ fn with_text(
 pub(super) fn table(site: &Site<'_>, items: &[Whole]) -> Result<Markup> {
     let mut rows = Vec::with_capacity(items.len());
     for whole in items {
-        rows.push((site.store.conversation_title(&whole.0)?, whole));
+        rows.push((title_of(site.store, &whole.0)?, whole));
     }
     let has_cost = items
         .iter()
@@ -164,7 +165,7 @@ pub(super) fn table(site: &Site<'_>, items: &[Whole]) -> Result<Markup> {
                     @for (title, (conversation, stats)) in &rows {
                         tr data-item data-failed[conversation.status == ConversationStatus::Error] {
                             th.title scope="row" {
-                                a href=(href(conversation.id)) { (shown_title(title.as_deref())) }
+                                a href=(href(conversation.id)) { (title) }
                                 small { (about(conversation)) }
                             }
                             td.wide { (stats.models_used.join(", ")) }
@@ -198,8 +199,10 @@ pub(super) fn href(id: Uuid) -> String {
     format!("{PATH}/{id}")
 }
 
-pub(super) fn shown_title(title: Option<&str>) -> &str {
-    title.unwrap_or("(no title)")
+/// The title of a conversation as it is shown.
+pub(super) fn title_of(store: &Store, conversation: &Conversation) -> Result<String> {
+    let title = store.conversation_title(conversation)?;
+    Ok(title.unwrap_or_else(|| "(no title)".to_owned()))
 }
 
 pub(super) fn status(status: ConversationStatus) -> Markup {

@@ -6,7 +6,8 @@ use maud::{Markup, html};
 
 use super::content::{Budget, Edit, edits_of, shown_edits};
 use super::layout::{Page, choice, pager};
-use super::params::{Params, href};
+use super::lines::of_call;
+use super::params::Params;
 use super::text::time;
 use super::{Answer, Site};
 use crate::collections::{CallQuery, Cursor, ProposalQuery};
@@ -41,9 +42,7 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
         ..ProposalQuery::default()
     };
     let proposals = site.store.proposals(&query)?;
-    let next = proposals
-        .next
-        .map(|next| params.link(PATH, "after", Some(&next.to_string())));
+    let next = params.next(PATH, proposals.next.as_ref());
     let file = params.get("file");
     let feed = feed(site)?;
     let mut files: BTreeMap<&str, usize> = BTreeMap::new();
@@ -128,13 +127,13 @@ fn by_tool((request, done): &ToolCall, edits: &[Edit], budget: &Budget) -> Marku
     let is_failed = done
         .as_ref()
         .is_some_and(|done| done.status == ToolStatus::Failed);
-    let lines = format!("/ui/lines/calls/{}", request.request_id);
+    let lines = of_call(&request.request_id.to_string(), &request.call_id);
     html! {
         section.card data-item data-failed[is_failed] {
             p.soft {
                 code { (one_line(&request.tool_name, 60)) } " " (time(request.started_at.at)) " "
                 @if is_failed { span.tag.failed { "failed" } " " }
-                a href=(href(&lines, &[("call", &request.call_id)])) { "JSONL" }
+                a href=(lines) { "JSONL" }
             }
             (shown_edits(edits, budget))
         }

@@ -24,9 +24,7 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
         after: params.read::<Cursor>("after")?,
     };
     let tasks = inbox.list(&query)?;
-    let next = tasks
-        .next
-        .map(|next| params.link(PATH, "after", Some(&next.to_string())));
+    let next = params.next(PATH, tasks.next.as_ref());
     let budget = Budget::of_page();
     let number = |count_: usize| count(count_ as u64);
     let main = html! {

@@ -4,9 +4,18 @@ use maud::html;
 
 use super::content::{Budget, json};
 use super::layout::Page;
+use super::params::href;
 use super::{Answer, Refusal, Site};
 use crate::human::{bytes, count};
 use crate::record::Key;
+
+/// The address of the lines of a tool call.
+pub(super) fn of_call(request_id: &str, call_id: &str) -> String {
+    href(
+        &format!("/ui/lines/calls/{request_id}"),
+        &[("call", call_id)],
+    )
+}
 
 pub(super) fn page(site: &Site<'_>, key: &Key) -> Answer {
     let lines = site.store.lines_of(key)?;

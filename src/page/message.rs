@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::content::{self, Budget};
+use super::lines::of_call;
 use super::text::time;
 use crate::human::{count, dollars, duration, one_line};
 use crate::record::{CallStatus, ContentType, ConversationMessage, Role, ToolCall, ToolStatus};
@@ -182,7 +183,7 @@ fn head(message: &ConversationMessage, sort: Sort, call: Option<&ToolCall>) -> M
                     Some(done) => span { (duration(done.latency_ms)) },
                     None => span.tag { (CallStatus::Requested.as_str()) },
                 }
-                a href={ "/ui/lines/calls/" (request.request_id) "?" (query("call", &request.call_id)) } { "Call record" }
+                a href=(of_call(&request.request_id.to_string(), &request.call_id)) { "Call record" }
             }
             @if let Some(model) = &message.model_used { span.soft { (one_line(model, 60)) } }
             @if let Some(latency) = message.latency_ms { span { (duration(latency)) } }
@@ -192,11 +193,6 @@ fn head(message: &ConversationMessage, sort: Sort, call: Option<&ToolCall>) -> M
             a href={ "/ui/lines/messages/" (message.id) } { "JSONL" }
         }
     }
-}
-
-fn query(name: &str, value: &str) -> String {
-    let address = super::params::href("", &[(name, value)]);
-    address.trim_start_matches('?').to_owned()
 }
 
 /// The tokens and the cost of an answer.

@@ -69,6 +69,18 @@ impl Params {
         address(path, &query.finish())
     }
 
+    /// The first millisecond of the period's days, and the first after them.
+    pub fn days(&self) -> Result<(Option<i64>, Option<i64>), Invalid> {
+        let since = self.day("since")?.map(|day| day.bounds_ms().0);
+        let until = self.day("until")?.map(|day| day.bounds_ms().1);
+        Ok((since, until))
+    }
+
+    /// The link to the next part of a list, if there is one.
+    pub fn next(&self, path: &str, next: Option<impl Display>) -> Option<String> {
+        Some(self.link(path, "after", Some(&next?.to_string())))
+    }
+
     /// The parameters other than these, as hidden fields of a form need them.
     pub fn others<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = (&'a str, &'a str)> {
         let pairs = self.0.iter().map(|(name, value)| (&**name, &**value));

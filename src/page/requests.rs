@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use uuid::Uuid;
 
 use super::content::{Budget, diff_of_texts};
-use super::conversations::{href, shown_title};
+use super::conversations::{href, title_of};
 use super::layout::Page;
 use super::message::{article, is_failed};
 use super::params::Params;
@@ -101,7 +101,7 @@ pub(super) fn page(site: &Site<'_>, id: Uuid, params: &Params) -> Answer {
     messages.reverse();
     let requests = requests_in(&messages);
     let path = format!("{}/requests", href(id));
-    let title = site.store.conversation_title(&whole.0)?;
+    let title = title_of(site.store, &whole.0)?;
     let (a, b) = (params.read::<i64>("a")?, params.read::<i64>("b")?);
     let find = |sequence: i64| {
         let mut found = requests.iter();
@@ -120,7 +120,7 @@ pub(super) fn page(site: &Site<'_>, id: Uuid, params: &Params) -> Answer {
         _ => None,
     };
     let main = html! {
-        h1 { "Requests of " a href=(href(id)) { (shown_title(title.as_deref())) } }
+        h1 { "Requests of " a href=(href(id)) { (title) } }
         @if let Some((a, b)) = chosen {
             (context_diff(a, b, &messages))
             p { a href=(path) { "All requests" } }

@@ -5,8 +5,9 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::chart::{fine, shade};
-use super::conversations::{href, shown_title};
+use super::conversations::{href, title_of};
 use super::layout::{Page, choice, figure};
+use super::lines::of_call;
 use super::message::{sort, summary};
 use super::params::Params;
 use super::text::time;
@@ -64,10 +65,9 @@ pub(super) fn of_session(site: &Site<'_>, id: Uuid, params: &Params) -> Answer {
     }
     let conversation = site.store.get_conversation(id)?;
     let title = match &conversation {
-        Some((conversation, _)) => site.store.conversation_title(conversation)?,
-        None => None,
+        Some((conversation, _)) => title_of(site.store, conversation)?,
+        None => format!("Thread {id}"),
     };
-    let title = title.unwrap_or_else(|| format!("Thread {id}"));
     let back = conversation.map(|_| href(id));
     let path = format!("{}/run", href(id));
     let main = shown(&title, back.as_deref(), &path, spans, params)?;
@@ -106,8 +106,8 @@ pub(super) fn report(site: &Site<'_>, id: i64) -> Reported {
 fn of_node(store: &Store, node: &SessionNode) -> Result<Span> {
     let (name, href, cost) = match &node.item {
         SessionItem::Conversation(whole) => {
-            let title = store.conversation_title(&whole.0)?;
-            let name = format!("Agent: {}", shown_title(title.as_deref()));
+            let title = title_of(store, &whole.0)?;
+            let name = format!("Agent: {title}");
             (name, Some(href(whole.0.id)), None)
         }
         SessionItem::Turn(turn) => {
@@ -127,9 +127,11 @@ fn of_node(store: &Store, node: &SessionNode) -> Result<Span> {
             let (request, _) = &**call;
             let arguments = request.arguments_json.as_deref().unwrap_or_default();
             let name = format!("{} {}", request.tool_name, one_line(arguments, NAME_CHARS));
-            let href = format!("/ui/lines/calls/{}", request.request_id);
-            let href = super::params::href(&href, &[("call", &request.call_id)]);
-            (name, Some(href), None)
+            (
+                name,
+                Some(of_call(&request.request_id.to_string(), &request.call_id)),
+                None,
+            )
         }
     };
     Ok(Span {

@@ -43,9 +43,7 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
         ..ConversationQuery::default()
     };
     let sessions = site.store.conversations(&sessions)?.items;
-    let next = events
-        .next
-        .map(|next| params.link(PATH, "after", Some(&next.to_string())));
+    let next = params.next(PATH, events.next.as_ref());
     let main = html! {
         h1 { "Runs" }
         div data-part="runs" {
@@ -74,9 +72,9 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
             } @else {
                 ul.lines.card {
                     @for (conversation, _) in &sessions {
-                        @let title = site.store.conversation_title(conversation)?;
+                        @let title = conversations::title_of(site.store, conversation)?;
                         li data-item {
-                            a href={ (conversations::href(conversation.id)) "/run" } { (conversations::shown_title(title.as_deref())) }
+                            a href={ (conversations::href(conversation.id)) "/run" } { (title) }
                             " " small { (time(conversation.created_at.at())) }
                         }
                     }

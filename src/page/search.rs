@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use maud::{Markup, html};
 
 use super::layout::{Page, choice, pager};
+use super::lines::of_call;
 use super::params::{Invalid, Params, href};
 use super::text::time;
 use super::{Answer, Site};
@@ -22,8 +23,8 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
             let query = SearchQuery {
                 text: text.to_owned(),
                 kind: kind_of(params)?,
-                since: params.day("since")?.map(|day| day.bounds_ms().0),
-                until: params.day("until")?.map(|day| day.bounds_ms().1),
+                since: params.days()?.0,
+                until: params.days()?.1,
                 limit: MATCHES,
                 after: params.read::<SearchCursor>("after")?,
             };
@@ -55,7 +56,7 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
                 @for it in &found.matches { (hit(it, text)) }
             }
             @if !found.is_whole { p.banner { "The search was ended early. The next page continues it." } }
-            (pager(found.matches.len(), "match", found.next.as_ref().map(|next| params.link(PATH, "after", Some(&next.to_string())))))
+            (pager(found.matches.len(), "match", params.next(PATH, found.next.as_ref())))
         } @else {
             p.soft { "Finds a text in all records, latest first. Upper and lower case are the same." }
         }
@@ -98,7 +99,7 @@ fn place(hit: &SearchMatch) -> Option<String> {
         (Kind::Conversations, Some(conversation)) => format!("/ui/conversations/{conversation}"),
         (Kind::ToolCalls, _) => {
             let (request, call) = key.split_once(' ')?;
-            href(&format!("/ui/lines/calls/{request}"), &[("call", call)])
+            of_call(request, call)
         }
         (Kind::ConversationTurns, _) => format!("/ui/lines/turns/{key}"),
         (Kind::CodeEditProposals, _) => format!("/ui/lines/proposals/{key}"),

@@ -87,9 +87,7 @@ fn chain(site: &Site<'_>, task: &str, params: &Params) -> Result<Markup, super::
     let thoughts = site.store.thoughts();
     let check = thoughts.verify_chain(task)?;
     let page = thoughts.page(&query)?;
-    let next = page
-        .next
-        .map(|next| params.link(PATH, "after", Some(&next.to_string())));
+    let next = params.next(PATH, page.next.as_ref());
     let broken = check.broken.as_ref();
     let budget = Budget::of_page();
     Ok(html! {
