@@ -12,7 +12,9 @@ pub fn line<'a>(cells: impl Iterator<Item = Cow<'a, str>>) -> io::Result<String>
         writer.write_field(cell.as_bytes())?;
     }
     writer.write_record(None::<&[u8]>)?;
-    let bytes = writer.into_inner().map_err(|e| e.into_error())?;
+    let bytes = writer
+        .into_inner()
+        .map_err(csv::IntoInnerError::into_error)?;
     let mut text = String::from_utf8(bytes).map_err(io::Error::other)?;
     text.pop();
     Ok(text)

@@ -1,10 +1,11 @@
 //! The log as views of DuckDB.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 
 use super::{Segments, Start};
 
-pub fn start(files: Vec<Segments>, args: &[OsString]) -> Start {
+pub fn start(files: &[Segments], args: &[OsString]) -> Start {
     let views: Vec<String> = files.iter().map(view).collect();
     let mut all: Vec<OsString> = Vec::new();
     if !views.is_empty() {
@@ -28,7 +29,8 @@ fn view(files: &Segments) -> String {
     let mut times = Vec::new();
     for field in &schema.fields {
         let name = field.name;
-        types.push_str(&format!(", {name}: '{}'", sql(field.type_name)));
+        // Writing to a String cannot fail.
+        let _ = write!(types, ", {name}: '{}'", sql(field.type_name));
         if field.type_name == "epoch_ms" {
             times.push(format!("epoch_ms({name}) AS {name}"));
         }

@@ -124,7 +124,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     drop(store);
     let kinds = |kind: &Option<Kind>| kind.map_or(Kind::ALL.to_vec(), |kind| vec![kind]);
     let (start, wanted) = match &args.program {
-        Program::Duckdb { args } => (duckdb::start(segments::all(&path)?, args), None),
+        Program::Duckdb { args } => (duckdb::start(&segments::of(&path, &Kind::ALL)?, args), None),
         Program::Lnav { kind, args } => {
             let files = segments::of(&path, &kinds(kind))?;
             (lnav::start(files, args)?, *kind)

@@ -35,11 +35,6 @@ impl Segments {
     }
 }
 
-/// The files of each kind that has any.
-pub fn all(store: &Path) -> Result<Vec<Segments>, Failure> {
-    of(store, &Kind::ALL)
-}
-
 /// The files of each of these kinds that has any.
 pub fn of(store: &Path, kinds: &[Kind]) -> Result<Vec<Segments>, Failure> {
     let failed =
@@ -62,12 +57,8 @@ pub fn of(store: &Path, kinds: &[Kind]) -> Result<Vec<Segments>, Failure> {
         for file in fs::read_dir(day.path()).map_err(failed)? {
             let file = file.map_err(failed)?;
             let name = file.file_name();
-            let of_kind = found.iter_mut().find(|it| {
-                let name = name
-                    .to_str()
-                    .and_then(|name| name.strip_prefix(it.kind.stem()));
-                name.is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".jsonl"))
-            });
+            let stem = name.to_str().and_then(stem);
+            let of_kind = found.iter_mut().find(|it| stem == Some(it.kind.stem()));
             if let Some(files) = of_kind {
                 files.paths.push(file.path());
             }
@@ -78,4 +69,11 @@ pub fn of(store: &Path, kinds: &[Kind]) -> Result<Vec<Segments>, Failure> {
         files.paths.sort_unstable();
     }
     Ok(found)
+}
+
+/// The stem of the name of a segment.
+fn stem(name: &str) -> Option<&str> {
+    let (stem, rest) = name.split_once('.')?;
+    let (_, ending) = rest.split_once('.')?;
+    (ending == "jsonl").then_some(stem)
 }

@@ -44,8 +44,9 @@ fn cell(value: &Value) -> String {
 fn every_list_has_a_column_for_each_field() {
     let log = Log::new();
     write_example(&still().open(log.path()).unwrap());
-    // The turn of the example is retracted.
-    log.record(&[turn(90, 1000, "x")]);
+    // The turn of the example is retracted, and no conversation has a cost.
+    let paid = message(92, 91, "x").replace('}', r#","cost_usd":0.5}"#);
+    log.record(&[turn(90, 1000, "x"), conversation(91), paid]);
     for (list, kind) in LISTS {
         let records = objects(&log.ok(&["export", "jsonl", list]));
         assert!(!records.is_empty(), "{list}");
@@ -314,10 +315,10 @@ mod markdown {
             match event {
                 Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
                 Event::End(pulldown_cmark::TagEnd::Heading(_)) => {
-                    read.headings.extend(heading.take())
+                    read.headings.extend(heading.take());
                 }
                 Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => {
-                    code = Some(String::new())
+                    code = Some(String::new());
                 }
                 Event::End(pulldown_cmark::TagEnd::CodeBlock) => read.code.extend(code.take()),
                 Event::Start(
@@ -332,7 +333,7 @@ mod markdown {
                     panic!("{event:?} in {markdown}");
                 }
                 Event::Html(html) | Event::InlineHtml(html) => {
-                    read.html.push(html.trim().to_owned())
+                    read.html.push(html.trim().to_owned());
                 }
                 Event::Text(text) | Event::Code(text) => {
                     for known in [&mut heading, &mut code].into_iter().flatten() {
@@ -445,14 +446,7 @@ mod markdown {
         log.record(&[conversation(1), message(3, 1, "Do it.\nNow!"), answer]);
         let markdown = log.ok(&["export", "markdown", "latest"]);
         let read = read(&markdown);
-        assert_eq!(
-            read.headings[1..],
-            ["Assistant", "User"].map(str::to_owned).to_vec()[..]
-                .iter()
-                .rev()
-                .cloned()
-                .collect::<Vec<_>>()[..]
-        );
+        assert_eq!(read.headings[1..], ["User", "Assistant"]);
         assert_eq!(read.code, ["let a = \"<b>\";\n"]);
         for words in [
             "Steps",
