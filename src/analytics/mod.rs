@@ -13,6 +13,7 @@ mod reports;
 mod rows;
 mod saved;
 mod spending;
+mod today;
 mod tools;
 mod turns;
 
@@ -29,6 +30,7 @@ pub use answers::{
 };
 pub use query::{AnalyticsQuery, Bucket, Dimension, ROWS_DEFAULT, ROWS_MAX, Scope, SpendSort};
 pub use spending::{ProjectRow, ProjectsReport, SessionRow, SessionsReport, SpendSums};
+pub use today::{DayFigures, TodayReport};
 pub use tools::{CallLatencyMs, LatencyBucket, ToolRow, ToolSums, ToolsReport};
 
 use self::cache::Cache;

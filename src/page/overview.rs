@@ -11,7 +11,7 @@ use super::params::{Invalid, Params};
 use super::text::time;
 use super::tools::rankings;
 use super::{Answer, Reported, Site};
-use crate::analytics::{AnalyticsQuery, Bucket, Dimension, LatencyRow, UsageRow, UsageSums};
+use crate::analytics::{AnalyticsQuery, Bucket, DayFigures, Dimension, LatencyRow, UsageRow};
 use crate::collections::ConversationQuery;
 use crate::error::Result;
 use crate::human::{average, bytes, count, dollars, float, percent, short};
@@ -26,8 +26,6 @@ const NO_MODEL: &str = "no model";
 const MODELS: usize = 6;
 /// Number of days of the heatmap.
 const HEAT_DAYS: u32 = 14;
-/// Number of days before today that make up the usual day.
-const USUAL_DAYS: u32 = 28;
 /// Number of days of the default period.
 const DAYS: u32 = 30;
 /// Longer periods are shown by week.
@@ -184,69 +182,33 @@ fn activity(site: &Site<'_>, period: &Period) -> Result<Markup> {
     ))
 }
 
-/// Today, each number beside that of the usual day: the average of the days with messages among
-/// the 28 before.
+/// Today, each number beside that of the usual day.
 fn today(site: &Site<'_>) -> Result<Markup> {
-    let today = Day::of(now())?;
-    let query = |since: Day, until: Option<Day>, bucket| AnalyticsQuery {
-        since: Some(since),
-        until,
-        group: Some(Vec::new()),
-        bucket: Some(bucket),
-        ..AnalyticsQuery::default()
-    };
-    let before = today.minus(USUAL_DAYS);
-    let is_today = |bucket: Option<Day>| bucket == Some(today);
-    let days = site.analytics.usage(&query(before, None, Bucket::Day))?;
-    let (of_today, days): (Vec<_>, Vec<_>) =
-        days.rows.iter().partition(|row| is_today(row.of.bucket));
-    let usage = of_today.first().map(|row| row.sums).unwrap_or_default();
-    let requests = site.analytics.models(&query(today, None, Bucket::All))?;
-    let usual_requests = site
-        .analytics
-        .models(&query(before, Some(today), Bucket::All))?
-        .total;
-    let requests = requests.total;
-    let active = AnalyticsQuery {
-        group: None,
-        ..query(before, None, Bucket::Day)
-    };
-    let active = site.analytics.active(&active)?.rows;
-    let of_today = active.iter().find(|row| is_today(row.bucket));
-    let conversations = of_today.map_or(0, |row| row.conversations);
-    let others = active.iter().filter(|row| !is_today(row.bucket));
-    let others: Vec<f64> = others.map(|row| float(row.conversations)).collect();
-    let usual = |values: &[f64]| {
-        let average = values.iter().sum::<f64>() / float(values.len() as u64);
-        (!values.is_empty()).then(|| format!("usually {}", short(average.round())))
-    };
-    let usual_sum = |of: fn(&UsageSums) -> u64| {
-        let sums: Vec<f64> = days.iter().map(|row| float(of(&row.sums))).collect();
-        usual(&sums)
-    };
-    let costs: Vec<f64> = days.iter().filter_map(|row| row.sums.cost_usd).collect();
-    let usual_cost = (!costs.is_empty()).then(|| {
-        let average = costs.iter().sum::<f64>() / float(days.len() as u64);
-        format!("usually {}", dollars(average))
-    });
-    let number = |of: fn(&UsageSums) -> u64| short(float(of(&usage)));
+    let report = site.analytics.today()?;
     let ms = |ms: Option<f64>| ms.map_or_else(|| "–".to_owned(), average);
     let rate = |rate: Option<f64>| rate.map_or_else(|| "–".to_owned(), percent);
-    let usually = |text: String| (text != "–").then(|| format!("usually {text}"));
-    let (latency, usual_ms) = (requests.latency_ms, usual_requests.latency_ms);
+    let one = |name, shown: &dyn Fn(&DayFigures) -> String| {
+        let usual = report.usual.as_ref().map(shown).filter(|text| text != "–");
+        figure(
+            name,
+            shown(&report.today),
+            usual.map(|text| format!("usually {text}")),
+        )
+    };
+    let number = |name, of: fn(&DayFigures) -> u64| one(name, &|day| short(float(of(day))));
     Ok(html! {
         h2 { "Today (UTC)" }
         dl.figures data-part="today" {
-            (figure("Conversations", short(float(conversations)), usual(&others)))
-            (figure("Messages", number(|it| it.messages), usual_sum(|it| it.messages)))
-            (figure("Cost", usage.cost_usd.map_or_else(|| "–".to_owned(), dollars), usual_cost))
-            (figure("Input tokens", number(|it| it.tokens_input), usual_sum(|it| it.tokens_input)))
-            (figure("Cache read", number(|it| it.tokens_cache_read), usual_sum(|it| it.tokens_cache_read)))
-            (figure("Cache write", number(|it| it.tokens_cache_write), usual_sum(|it| it.tokens_cache_write)))
-            (figure("Output tokens", number(|it| it.tokens_out), usual_sum(|it| it.tokens_out)))
-            (figure("Latency, average", ms(latency.avg), usually(ms(usual_ms.avg))))
-            (figure("Latency, p95", ms(latency.p95), usually(ms(usual_ms.p95))))
-            (figure("Error rate", rate(requests.error_rate), usually(rate(usual_requests.error_rate))))
+            (number("Conversations", |day| day.conversations))
+            (number("Messages", |day| day.usage.messages))
+            (one("Cost", &|day| day.usage.cost_usd.map_or_else(|| "–".to_owned(), dollars)))
+            (number("Input tokens", |day| day.usage.tokens_input))
+            (number("Cache read", |day| day.usage.tokens_cache_read))
+            (number("Cache write", |day| day.usage.tokens_cache_write))
+            (number("Output tokens", |day| day.usage.tokens_out))
+            (one("Latency, average", &|day| ms(day.latency_ms.avg)))
+            (one("Latency, p95", &|day| ms(day.latency_ms.p95)))
+            (one("Error rate", &|day| rate(day.error_rate)))
         }
     })
 }
