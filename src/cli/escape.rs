@@ -93,10 +93,14 @@ pub fn clipped(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Borrowed(text)
 }
 
+/// The columns of an escaped text.
+pub fn width(text: &str) -> usize {
+    text.chars().map(|c| c.width().unwrap_or(0)).sum()
+}
+
 /// The text with spaces after it up to a width.
 pub fn padded(text: &str, columns: usize) -> String {
-    let width: usize = text.chars().map(|c| c.width().unwrap_or(0)).sum();
-    format!("{text}{}", " ".repeat(columns.saturating_sub(width)))
+    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
 }
 
 /// A word for a shell, which reads it as exactly these bytes.

@@ -58,6 +58,7 @@ mod show;
 mod state;
 mod stats;
 mod stdin;
+mod table;
 mod tail;
 mod thoughts;
 mod time;
