@@ -62,6 +62,7 @@ mod table;
 mod tail;
 mod thoughts;
 mod time;
+mod today;
 #[cfg(feature = "http")]
 mod token;
 mod transcript;
@@ -82,6 +83,8 @@ use ids::Finder;
 use output::Colours;
 
 /// A log for LLM agents in plain JSONL files: turns, tool calls, messages, events and more.
+///
+/// Without a command: today's overview.
 #[derive(Debug, Parser)]
 #[command(name = "decklog", version, after_help = exit::HELP)]
 struct Cli {
@@ -113,7 +116,7 @@ struct Cli {
     )]
     color: Colours,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 /// Declares the commands in groups, each with the module that runs it.
@@ -254,7 +257,10 @@ pub fn main() -> ExitCode {
         }
     };
     let mut context = Context::new(cli.store, cli.allow_network_fs, cli.json, cli.color);
-    let ended = run(&cli.command, &mut context);
+    let ended = match &cli.command {
+        Some(command) => run(command, &mut context),
+        None => today::run(&mut context),
+    };
     let ended = ended.and_then(|exit| Ok(context.out.flush().map(|()| exit)?));
     match ended {
         Ok(exit) => exit.into(),

@@ -232,28 +232,32 @@ pub enum Colour {
     Dim = 2,
 }
 
-/// The start of a line that fits into `columns`.
-fn painted(spans: &[Span<'_>], columns: usize, has_colours: bool) -> String {
+/// The start of a line that fits into `columns`, in parts. A cut text ends in a sign, in the colour
+/// of the text.
+pub fn fitting(spans: &[Span<'_>], columns: usize) -> Vec<(String, Option<Colour>)> {
     let whole: String = spans.iter().map(|span| &*span.text).collect();
-    let fitting = escape::clipped(&whole, columns);
-    if !has_colours {
-        return fitting.into_owned();
-    }
-    // A cut text ends in a sign, in the colour of the text.
-    let mut left = &*fitting;
-    let mut line = String::with_capacity(left.len() + 32);
+    let whole = escape::clipped(&whole, columns);
+    let mut left = &*whole;
+    let mut parts = Vec::with_capacity(spans.len());
     for span in spans {
         let is_cut = span.text.len() > left.len() || !left.starts_with(&*span.text);
         let (part, rest) = left.split_at(if is_cut { left.len() } else { span.text.len() });
-        match span.colour {
-            Some(colour) if !part.is_empty() => {
-                line.extend([&*format!("\u{1b}[{}m{part}\u{1b}[0m", colour as u8)]);
-            }
-            _ => line.push_str(part),
+        if !part.is_empty() {
+            parts.push((part.to_owned(), span.colour));
         }
         left = rest;
     }
-    line
+    parts
+}
+
+/// The start of a line that fits into `columns`.
+fn painted(spans: &[Span<'_>], columns: usize, has_colours: bool) -> String {
+    let parts = fitting(spans, columns).into_iter();
+    let parts = parts.map(|(part, colour)| match colour.filter(|_| has_colours) {
+        Some(colour) => format!("\u{1b}[{}m{part}\u{1b}[0m", colour as u8),
+        None => part,
+    });
+    parts.collect()
 }
 
 /// Whether a terminal gets colours: unless `NO_COLOR` is set or it can show none.

@@ -186,13 +186,11 @@ impl Table {
         let total = total.map(|total| self.with_total(total, is_short));
         for row in rows.chain(total) {
             let row: Vec<Cow<'_, str>> = row;
-            for ((widest, cell), column) in widths.iter_mut().zip(row).zip(&self.columns) {
-                let columns = width(&cell);
-                *widest = (*widest).max(if column.is_text {
-                    columns.min(TEXT_MAX)
-                } else {
-                    columns
-                });
+            for (nth, (widest, cell)) in widths.iter_mut().zip(row).enumerate() {
+                // A text at the end of the line may be longer.
+                let is_inside = nth + 1 < self.columns.len() && self.columns[nth].is_text;
+                let columns_max = if is_inside { TEXT_MAX } else { usize::MAX };
+                *widest = width(&cell).min(columns_max).max(*widest);
             }
         }
         widths

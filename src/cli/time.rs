@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono::{DateTime, Local};
 use clap::Command;
+use decklog::Timestamp;
+use decklog::human::duration;
 use decklog::record::{epoch_ms, local_epoch_ms};
 
 static IS_UTC: AtomicBool = AtomicBool::new(false);
@@ -46,6 +48,20 @@ pub fn formatted(at: i64, format: &str) -> String {
     )
 }
 
+/// How long ago a time was, in its largest unit: `5 m ago`.
+pub fn ago(at: i64) -> String {
+    let ms = Timestamp::now().at().saturating_sub(at);
+    if ms < 1_000 {
+        return "now".to_owned();
+    }
+    let age = duration(ms);
+    let end = age
+        .match_indices(' ')
+        .nth(1)
+        .map_or(age.len(), |(end, _)| end);
+    format!("{} ago", &age[..end])
+}
+
 /// The command, with all its subcommands, whose times without a zone are in the zone in which
 /// times are shown.
 pub fn accepts(command: Command) -> Command {
@@ -63,6 +79,16 @@ pub fn accepts(command: Command) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_age_has_one_unit() {
+        let now = Timestamp::now().at();
+        let before = |ms: i64| ago(now - ms);
+        assert_eq!(before(-5_000), "now");
+        assert_eq!(before(271_000), "4 m ago");
+        assert_eq!(before(7_500_000), "2 h ago");
+        assert_eq!(before(273_600_000), "3 d ago");
+    }
 
     #[test]
     fn what_is_shown_can_be_given() {

@@ -16,10 +16,12 @@ use super::{
 use crate::error::{Error, Result};
 use crate::index::{CALL_ID, Hasher, Loc, Position, REQUEST_ID, RowId, Select, Table};
 use crate::line::{Op, Value};
-use crate::record::{CallStatus, Day, Kind, ToolCall, ToolCallDone, ToolCallReq, same_json};
+use crate::record::{CallStatus, Day, Kind, ToolCall, ToolCallDone, ToolCallReq, now, same_json};
 use crate::store::{Inner, Reads, Redacted, RowLines, Snapshot, Store, Txn, Unclear};
 
 const KIND: Kind = Kind::ToolCalls;
+/// How long a call without an outcome counts as running.
+const RUNNING_MS: i64 = 24 * 60 * 60 * 1000;
 
 query! {
     /// Selects the tool calls to list.
@@ -78,6 +80,30 @@ impl Store {
     /// Lists the tool calls that are not retracted, in pages.
     pub fn tool_calls(&self, query: &CallQuery) -> Result<Page<ToolCall>> {
         self.as_of(None).tool_calls(query)
+    }
+
+    /// The calls that are running: those started within the last 24 hours that have no outcome,
+    /// latest first. Older ones are calls of agents that were stopped.
+    ///
+    /// ```
+    /// use decklog::{Store, ToolCallReq};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let mut call = ToolCallReq::new(uuid::Uuid::new_v4(), "toolu_1", "anthropic", "bash");
+    /// call.arguments_json = Some("{}".into());
+    /// store.record(call)?;
+    /// assert_eq!(store.running_calls(100)?[0].tool_name, "bash");
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    pub fn running_calls(&self, limit: usize) -> Result<Vec<ToolCallReq>> {
+        let query = CallQuery {
+            status: Some(CallStatus::Requested),
+            since: Some(now().saturating_sub(RUNNING_MS)),
+            limit,
+            ..CallQuery::default()
+        };
+        let calls = self.tool_calls(&query)?.items.into_iter();
+        Ok(calls.map(|(request, _)| request).collect())
     }
 }
 
