@@ -65,6 +65,8 @@ mod time;
 mod today;
 #[cfg(feature = "http")]
 mod token;
+#[cfg(feature = "top")]
+mod top;
 mod transcript;
 mod tree;
 mod turns;
@@ -164,6 +166,8 @@ commands! {
         State state,
         Get get,
         Tail tail,
+        #[cfg(feature = "top")]
+        Top top,
         Replay replay,
     }
     "Write" {

@@ -218,6 +218,11 @@ impl<'a> Span<'a> {
         let text = text.into();
         Span { text, colour }
     }
+
+    /// A copy, in the same colour.
+    pub fn again(&self) -> Span<'a> {
+        Span::new(self.text.clone(), self.colour)
+    }
 }
 
 /// The colours.

@@ -130,10 +130,7 @@ fn print(
     latest: &[Latest],
 ) -> Result<Exit, Failure> {
     let out = &mut context.out;
-    show::row(
-        out,
-        &one_line(&format!("store  {}", path.display())),
-    )?;
+    show::row(out, &one_line(&format!("store  {}", path.display())))?;
     out.line("")?;
     today(report, running.len()).print(out)?;
     if !latest.is_empty() {
