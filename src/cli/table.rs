@@ -5,9 +5,11 @@ use std::borrow::Cow;
 use std::io;
 
 use decklog::human::{average, count, dollars, float, percent, short};
+use decklog::uuid::Uuid;
 
 use super::escape::{clipped, one_line, padded, width};
 use super::output::{Colour, Output, Span};
+use super::show::short_id;
 
 /// Maximum columns of a text.
 const TEXT_MAX: usize = 40;
@@ -58,6 +60,8 @@ impl Column {
 pub enum Cell {
     /// A text that is not escaped yet.
     Text(Option<String>),
+    /// The id of a conversation; people see its start.
+    Id(Uuid),
     Count(u64),
     /// Milliseconds.
     Duration(Option<f64>),
@@ -74,6 +78,7 @@ impl Cell {
         let none = || "-".to_owned();
         Cow::Owned(match self {
             Cell::Text(text) => return one_line(text.as_deref().unwrap_or("-")),
+            Cell::Id(id) => short_id(*id),
             Cell::Count(number) if is_short && *number >= SHORT_FROM => short(float(*number)),
             Cell::Count(number) => count(*number),
             Cell::Duration(ms) => ms.map_or_else(none, average),
@@ -86,6 +91,7 @@ impl Cell {
     fn plain(&self) -> String {
         match self {
             Cell::Text(text) => text.clone().unwrap_or_default(),
+            Cell::Id(id) => id.to_string(),
             Cell::Count(number) => number.to_string(),
             Cell::Duration(number) | Cell::Share(number) | Cell::Cost(number) => {
                 number.map_or(String::new(), |number| number.to_string())
@@ -96,7 +102,7 @@ impl Cell {
     /// The length of its bar.
     fn size(&self) -> f64 {
         match self {
-            Cell::Text(_) => 0.0,
+            Cell::Text(_) | Cell::Id(_) => 0.0,
             Cell::Count(number) => float(*number),
             Cell::Duration(number) | Cell::Share(number) | Cell::Cost(number) => {
                 number.unwrap_or(0.0)

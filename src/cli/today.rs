@@ -20,9 +20,6 @@ use super::time;
 const CONVERSATIONS: usize = 5;
 /// Number of conversations, from the latest on, among which those are that are not of sub-agents.
 const CONVERSATIONS_READ: usize = 25;
-/// Number of characters of an id, as other commands accept them. Shorter ones, of ids that begin with
-/// the time, are those of several conversations.
-const ID_CHARS: usize = 13;
 /// More running calls are not counted.
 const RUNNING_MAX: usize = 1_000;
 
@@ -172,6 +169,7 @@ fn today(report: &TodayReport, running: usize) -> Table {
             count("cache read", |day| day.usage.tokens_cache_read),
             count("cache write", |day| day.usage.tokens_cache_write),
             count("output tokens", |day| day.usage.tokens_out),
+            row("cost", &|day| Cell::Cost(day.usage.cost_usd)),
             row("latency avg / p95", &latency),
             row("errors", &errors),
             vec![
@@ -186,10 +184,9 @@ fn today(report: &TodayReport, running: usize) -> Table {
 
 fn conversations(latest: &[Latest]) -> Table {
     let row = |((conversation, stats), title): &Latest| {
-        let id: String = conversation.id.to_string().chars().take(ID_CHARS).collect();
         vec![
             Cell::Text(Some(time::ago(conversation.created_at.at()))),
-            Cell::Text(Some(id)),
+            Cell::Id(conversation.id),
             Cell::Count(stats.message_count),
             Cell::Text(title.clone()),
         ]
@@ -197,9 +194,9 @@ fn conversations(latest: &[Latest]) -> Table {
     Table {
         columns: vec![
             Column::text("BEGAN", "began"),
-            Column::text("ID", "id"),
+            Column::text("CONVERSATION", "id"),
             Column::number("MESSAGES", "messages", 1),
-            Column::text("LATEST CONVERSATIONS", "title"),
+            Column::text("TITLE", "title"),
         ],
         rows: latest.iter().map(row).collect(),
         ..Table::default()

@@ -4,6 +4,7 @@ use std::io;
 
 use decklog::human::{count, counted, dollars, duration, float, short};
 use decklog::record::{ConversationStats, ConversationStatus, ConversationView};
+use decklog::uuid::Uuid;
 use decklog::{Conversation, Store};
 use serde::Serialize;
 
@@ -13,6 +14,11 @@ use crate::cli::time;
 
 /// Columns of the start of an id, which is unique for those made in different milliseconds.
 const ID_COLUMNS: usize = 13;
+
+/// The start of an id, as other commands accept it.
+pub fn short_id(id: Uuid) -> String {
+    id.to_string().chars().take(ID_COLUMNS).collect()
+}
 
 /// A conversation of a list, with its title as it is shown.
 #[derive(Debug, Serialize)]
@@ -41,12 +47,11 @@ impl Shown for Listed {
     fn cells(&self) -> Vec<String> {
         let (conversation, stats) = &self.conversation;
         let short = |tokens: u64| short(float(tokens));
-        let id = conversation.id.to_string();
         let is_failed = conversation.status == ConversationStatus::Error;
         let title = self.title.as_deref().unwrap_or("(no title)");
         vec![
-            id.get(..ID_COLUMNS).unwrap_or(&id).to_owned(),
-            id,
+            short_id(conversation.id),
+            conversation.id.to_string(),
             time::formatted(conversation.created_at.at(), "%Y-%m-%d %H:%M"),
             duration(conversation.lasted_ms()),
             count(stats.message_count),

@@ -22,7 +22,7 @@ use decklog::schema::FieldSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use conversation::Listed;
+pub use conversation::{Listed, short_id};
 
 use super::escape::{clipped, lines, one_line, padded};
 use super::export::Exported;

@@ -1,8 +1,11 @@
 //! The columns of reports.
 
 use decklog::analytics::{
-    CompressionSums, ContextSums, LatencySums, ModelSums, TaskSums, TurnSums, UsageSums,
+    CompressionSums, ContextSums, LatencySums, ModelSums, SpendSums, TaskSums, ToolSums, TurnSums,
+    UsageSums,
 };
+
+use decklog::human::float;
 
 use crate::cli::table::{Cell, Column};
 
@@ -33,6 +36,48 @@ pub const USAGE: &Columns<UsageSums> = &[
         it.tokens_reasoning
     )),
     column!("TOKENS", "tokens", 1, |it| Cell::Count(tokens(it))),
+    column!("COST", "cost_usd", 1, |it| Cell::Cost(it.cost_usd)),
+];
+
+pub const SPENDING: &Columns<SpendSums> = &[
+    column!("CONVERSATIONS", "conversations", 6, |it| Cell::Count(
+        it.conversations
+    )),
+    column!("MESSAGES", "messages", 5, |it| Cell::Count(it.messages)),
+    column!("INPUT", "tokens_input", 2, |it| Cell::Count(
+        it.tokens_input
+    )),
+    column!("CACHE READ", "tokens_cache_read", 3, |it| Cell::Count(
+        it.tokens_cache_read
+    )),
+    column!("CACHE WRITE", "tokens_cache_write", 4, |it| Cell::Count(
+        it.tokens_cache_write
+    )),
+    column!("OUTPUT", "tokens_out", 2, |it| Cell::Count(it.tokens_out)),
+    column!("ERRORS", "errors", 7, |it| Cell::Count(it.errors)),
+    column!("TOKENS", "tokens", 1, |it| {
+        Cell::Count(it.tokens_in.saturating_add(it.tokens_out))
+    }),
+    column!("COST", "cost_usd", 1, |it| Cell::Cost(it.cost_usd)),
+];
+
+pub const TOOLS: &Columns<ToolSums> = &[
+    column!("CALLS", "calls", 0, |it| Cell::Count(it.calls)),
+    column!("RUNNING", "running", 5, |it| Cell::Count(it.running)),
+    column!("FAILED", "failed", 3, |it| Cell::Count(it.failed)),
+    column!("RATE", "failure_rate", 1, |it| Cell::Share(it.failure_rate)),
+    column!("AVG", "latency_ms_avg", 2, |it| Cell::Duration(
+        it.latency_ms.avg
+    )),
+    column!("P50", "latency_ms_p50", 4, |it| Cell::Duration(
+        it.latency_ms.p50
+    )),
+    column!("P95", "latency_ms_p95", 1, |it| Cell::Duration(
+        it.latency_ms.p95
+    )),
+    column!("MAX", "latency_ms_max", 2, |it| {
+        Cell::Duration(it.latency_ms.max.map(float))
+    }),
 ];
 
 pub const MODELS: &Columns<ModelSums> = &[
@@ -53,6 +98,7 @@ pub const MODELS: &Columns<ModelSums> = &[
     column!("TOKENS OUT", "tokens_out", 2, |it| Cell::Count(
         it.tokens_out
     )),
+    column!("COST", "cost_usd", 2, |it| Cell::Cost(it.cost_usd)),
     column!("CONTEXT", "context_utilization_avg", 6, |it| Cell::Share(
         it.context_utilization_avg
     )),

@@ -1,16 +1,14 @@
 //! `decklog stats`
 
 mod columns;
-
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
+mod dashboard;
 
 use clap::ValueEnum;
 use decklog::analytics::{
-    ActiveReport, AnalyticsQuery, Bucket, DashboardMetrics, Dimension, ErrorSample, ErrorsReport,
-    RowKey, Scope, UsageReport,
+    ActiveReport, AnalyticsQuery, Bucket, Dimension, ErrorSample, ErrorsReport, RowKey, Scope,
+    SpendSort, SpendSums, UsageReport,
 };
-use decklog::human::{average, count, percent};
+use decklog::human::count;
 use decklog::record::Day;
 use serde::Serialize;
 
@@ -21,10 +19,9 @@ use super::output;
 use super::show;
 use super::table::{Cell, Column, Table};
 use super::time;
-use columns::{COMPRESSION, CONTEXT, Columns, LATENCY, MODELS, TASKS, TURNS, USAGE, tokens};
-
-/// Columns of a name in the dashboard.
-const NAME_COLUMNS: usize = 20;
+use columns::{
+    COMPRESSION, CONTEXT, Columns, LATENCY, MODELS, SPENDING, TASKS, TOOLS, TURNS, USAGE, tokens,
+};
 
 /// Report on tokens, costs, latencies, errors, contexts and conversations
 ///
@@ -35,7 +32,7 @@ const NAME_COLUMNS: usize = 20;
 /// 1 %.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  decklog stats --since 2025-12-01\n  decklog stats --by week,model --csv > usage.csv\n  decklog stats models --since 2025-12-01 --by model,task_type\n  decklog stats usage --by month,model --json | jq '.rows[] | {bucket, model_used, tokens_out}'"
+    after_help = "Examples:\n  decklog stats --since 2025-12-01\n  decklog stats --by week,model --csv > usage.csv\n  decklog stats --by tool\n  decklog stats models --since 2025-12-01 --by model,task_type\n  decklog stats usage --by month,model --json | jq '.rows[] | {bucket, model_used, tokens_out}'"
 )]
 pub struct Args {
     /// The report
@@ -57,6 +54,9 @@ pub struct Args {
     /// Bucket size. Default: day for usage and active, else no buckets
     #[arg(long)]
     bucket: Option<Bucket>,
+    /// Order of projects and sessions. Default: cost
+    #[arg(long)]
+    sort: Option<SpendSort>,
     /// Maximum number of rows. Default: 1000
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -83,6 +83,12 @@ enum Name {
     Compression,
     /// Active conversations, by day
     Active,
+    /// Messages, tokens and cost, by project; only of messages in the log
+    Projects,
+    /// The same by conversation
+    Sessions,
+    /// Tool calls, by tool
+    Tools,
     /// An overview of today
     Dashboard,
 }
@@ -98,9 +104,25 @@ enum By {
     Mode,
     #[value(name = "task_type")]
     TaskType,
+    /// As the report 'projects'.
+    Project,
+    /// As the report 'sessions'.
+    Session,
+    /// As the report 'tools'.
+    Tool,
 }
 
 impl By {
+    /// The report that has rows of such a thing, and no others.
+    fn report(self) -> Option<Name> {
+        match self {
+            By::Project => Some(Name::Projects),
+            By::Session => Some(Name::Sessions),
+            By::Tool => Some(Name::Tools),
+            _ => None,
+        }
+    }
+
     fn bucket(self) -> Option<Bucket> {
         match self {
             By::Day => Some(Bucket::Day),
@@ -122,11 +144,20 @@ impl By {
 }
 
 /// Prints a report whose rows and total have the same columns. The column with this key has a bar.
+/// The rows are of `$keys`, with the cells that `$cells` gives for a row; by default of the buckets
+/// and groups.
 macro_rules! tell {
     ($told:expr, $report:expr, $columns:expr, $bar:expr) => {{
         let report = $report;
-        let rows = report.rows.iter().map(|row| (&row.of, &row.sums));
-        let mut table = table(&report.scope, $columns, rows);
+        let scope = &report.scope;
+        tell!($told, report, $columns, $bar, keys(scope), |row| texts(
+            scope, &row.of
+        ));
+    }};
+    ($told:expr, $report:expr, $columns:expr, $bar:expr, $keys:expr, |$row:ident| $cells:expr) => {{
+        let report = $report;
+        let rows = report.rows.iter().map(|$row| ($cells, &$row.sums));
+        let mut table = table($keys, $columns, rows);
         table.total = Some(
             $columns
                 .iter()
@@ -142,23 +173,55 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     if args.csv && context.json {
         return Err(Failure::usage("give --csv or --json, not both"));
     }
-    let query = query(args)?;
+    let (name, query) = query(args)?;
     let store = context.open_to_read()?;
     let analytics = store.analytics();
     let mut told = Teller {
         context,
         csv: args.csv,
     };
-    match args.name.unwrap_or(Name::Usage) {
+    match name {
         Name::Usage => {
             let report = analytics.usage(&query)?;
-            let bar = if tokens(&report.total) > 0 {
-                "tokens"
-            } else {
-                "messages"
-            };
+            let bar = bar(report.total.cost_usd, tokens(&report.total));
             tell!(told, &report, USAGE, bar);
             told.print_turns(&report)?;
+        }
+        Name::Projects => {
+            let report = &analytics.projects(&query)?;
+            let project = Column::text("PROJECT", "project");
+            tell!(
+                told,
+                report,
+                SPENDING,
+                spent(&report.total),
+                [project],
+                |row| [Cell::Text(row.project.clone())]
+            );
+        }
+        Name::Sessions => {
+            let report = &analytics.sessions(&query)?;
+            let keys = [
+                Column::text("CONVERSATION", "conversation_id"),
+                Column::text("PROJECT", "project"),
+                Column::text("TITLE", "title"),
+            ];
+            tell!(told, report, SPENDING, spent(&report.total), keys, |row| [
+                Cell::Id(row.conversation_id),
+                Cell::Text(row.project.clone()),
+                Cell::Text(row.title.clone()),
+            ]);
+        }
+        Name::Tools => {
+            let tool = Column::text("TOOL", "tool_name");
+            tell!(
+                told,
+                &analytics.tools(&query)?,
+                TOOLS,
+                "calls",
+                [tool],
+                |row| [Cell::Text(Some(row.tool_name.clone()))]
+            );
         }
         Name::Models => tell!(told, &analytics.models(&query)?, MODELS, "requests"),
         Name::Errors => told.print_errors(&analytics.errors(&query)?)?,
@@ -178,59 +241,88 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             if told.context.json {
                 told.context.out.json(&metrics)?;
             } else {
-                print_dashboard(told.context, &metrics)?;
+                dashboard::print(told.context, &metrics)?;
             }
         }
     }
     Ok(Exit::Ok)
 }
 
-fn query(args: &Args) -> Result<AnalyticsQuery, Failure> {
-    let is_plain = args.name.is_none() && args.group.is_none() && args.bucket.is_none();
+/// The key of the column that has a bar in reports on usage.
+fn bar(cost: Option<f64>, tokens: u64) -> &'static str {
+    match cost {
+        Some(cost) if cost > 0.0 => "cost_usd",
+        _ if tokens > 0 => "tokens",
+        _ => "messages",
+    }
+}
+
+fn spent(total: &SpendSums) -> &'static str {
+    bar(
+        total.cost_usd,
+        total.tokens_in.saturating_add(total.tokens_out),
+    )
+}
+
+/// The report, and its query.
+fn query(args: &Args) -> Result<(Name, AnalyticsQuery), Failure> {
+    let plain = AnalyticsQuery {
+        since: args.since,
+        until: args.until,
+        group: args.group.clone(),
+        bucket: args.bucket,
+        limit: args.limit,
+        sort: args.sort,
+    };
+    let name = args.name.unwrap_or(Name::Usage);
     let by = match &args.by[..] {
-        [] if is_plain => &[By::Day][..],
+        [] if args.name.is_some() || args.group.is_some() || args.bucket.is_some() => {
+            return Ok((name, plain));
+        }
+        [] => &[By::Day],
         by => by,
     };
+    if let Some(report) = by.iter().find_map(|by| by.report()) {
+        if by.len() > 1 || args.name.is_some() {
+            let message = "--by project, session and tool are reports of their own: give no other --by, and no name";
+            return Err(Failure::usage(message));
+        }
+        return Ok((report, plain));
+    }
     let mut buckets = by.iter().filter_map(|by| by.bucket());
     let (bucket, others) = (buckets.next(), buckets.count());
     if others > 0 {
-        return Err(Failure::usage(
-            "--by has several periods: give one of day, week and month",
-        ));
+        let message = "--by has several periods: give one of day, week and month";
+        return Err(Failure::usage(message));
     }
-    let dimensions = by.iter().filter_map(|by| by.dimension());
-    let is_by = !by.is_empty();
-    Ok(AnalyticsQuery {
-        since: args.since,
-        until: args.until,
-        group: is_by
-            .then(|| dimensions.collect())
-            .or_else(|| args.group.clone()),
-        bucket: bucket.or(is_by.then_some(Bucket::All)).or(args.bucket),
-        limit: args.limit,
-    })
+    let query = AnalyticsQuery {
+        group: Some(by.iter().filter_map(|by| by.dimension()).collect()),
+        bucket: Some(bucket.unwrap_or(Bucket::All)),
+        ..plain
+    };
+    Ok((name, query))
 }
 
-/// The table of a report. It has the texts of a row's key to the left, and numbers to the right.
-fn table<'s, S: 's>(
-    scope: &Scope,
+/// The table of a report, with the keys of rows to the left and numbers to the right.
+fn table<'s, S: 's, K: IntoIterator<Item = Cell>>(
+    keys: impl IntoIterator<Item = Column>,
     columns: &Columns<S>,
-    rows: impl Iterator<Item = (&'s RowKey, &'s S)>,
+    rows: impl Iterator<Item = (K, &'s S)>,
 ) -> Table {
     let numbers = columns.iter().map(|(column, _)| *column);
-    let row = |(of, sums): (&RowKey, &S)| {
+    let row = |(key, sums): (K, &S)| {
         let numbers = columns.iter().map(|(_, cell)| cell(sums));
-        texts(scope, of).chain(numbers).collect()
+        key.into_iter().chain(numbers).collect()
     };
     Table {
-        columns: text_columns(scope).chain(numbers).collect(),
+        columns: keys.into_iter().chain(numbers).collect(),
         rows: rows.map(row).collect(),
         ..Table::default()
     }
 }
 
 /// The columns of the bucket and the groups of rows.
-fn text_columns(scope: &Scope) -> impl Iterator<Item = Column> {
+fn keys(scope: &Scope) -> impl Iterator<Item = Column> {
     let bucket = match scope.bucket {
         Bucket::Day => Some(Column::text("DAY", "day")),
         Bucket::Week => Some(Column::text("WEEK", "week")),
@@ -305,7 +397,7 @@ impl Teller<'_> {
             let numbers = [error_type, Cell::Count(row.sums.errors)];
             texts(&report.scope, &row.of).chain(numbers).collect()
         });
-        let columns: Vec<Column> = text_columns(&report.scope).chain(columns).collect();
+        let columns: Vec<Column> = keys(&report.scope).chain(columns).collect();
         let table = Table {
             bar: Some(columns.len() - 1),
             columns,
@@ -321,7 +413,7 @@ impl Teller<'_> {
 
     fn print_active(&mut self, report: &ActiveReport) -> Result<(), Failure> {
         let number = Column::number("CONVERSATIONS", "conversations", 0);
-        let columns: Vec<Column> = text_columns(&report.scope).chain([number]).collect();
+        let columns: Vec<Column> = keys(&report.scope).chain([number]).collect();
         let rows = report.rows.iter().map(|row| {
             let of = RowKey {
                 bucket: row.bucket,
@@ -350,8 +442,9 @@ impl Teller<'_> {
             group: by_model.then_some(Dimension::Model).into_iter().collect(),
             ..report.scope.clone()
         };
-        let rows = report.turns.iter().map(|row| (&row.of, &row.sums));
-        let table = table(&scope, TURNS, rows);
+        let rows = report.turns.iter();
+        let rows = rows.map(|row| (texts(&scope, &row.of), &row.sums));
+        let table = table(keys(&scope), TURNS, rows);
         let out = &mut self.context.out;
         out.line("")?;
         show::row(out, "turn.completed events, not counted above:")?;
@@ -371,45 +464,6 @@ fn print_samples(context: &mut Context, samples: &[ErrorSample]) -> Result<(), F
         let text: Vec<_> = words.map(|word| one_line(word.trim())).collect();
         let at = time::shown(sample.timestamp.at());
         show::row(&mut context.out, &format!("{at}  {}", text.join("  ")))?;
-    }
-    Ok(())
-}
-
-fn print_dashboard(context: &mut Context, metrics: &DashboardMetrics) -> Result<(), Failure> {
-    const LABEL_COLUMNS: usize = 15;
-    let Scope { since, until, .. } = &metrics.scope;
-    let days = [("since", since), ("until", until)];
-    let days = days.map(|(word, day)| day.map(|day| format!("{word} {day}")));
-    let days: Vec<String> = days.into_iter().flatten().collect();
-    let requests = |these: &BTreeMap<String, u64>| {
-        let mut these: Vec<(&String, &u64)> = these.iter().collect();
-        these.sort_by_key(|(_, requests)| Reverse(**requests));
-        let these = these.into_iter().map(|(name, requests)| {
-            let name = show::name(Some(name.as_str()), NAME_COLUMNS);
-            format!("{name} {}", count(*requests))
-        });
-        these.collect::<Vec<String>>().join(", ")
-    };
-    let conversations = metrics.conversations_today.map_or("-".to_owned(), count);
-    let tokens = [metrics.tokens_in_today, metrics.tokens_out_today];
-    let [tokens_in, tokens_out] = tokens.map(count);
-    let ms = |ms: Option<f64>| ms.map_or("-".to_owned(), average);
-    let rate = |part: Option<f64>| part.map_or("-".to_owned(), percent);
-    let [avg, p95] = [metrics.avg_latency_ms, metrics.p95_latency_ms].map(ms);
-    for (label, value) in [
-        ("days", days.join(", ")),
-        ("conversations", conversations),
-        ("messages", count(metrics.messages_today)),
-        ("tokens", format!("{tokens_in} in, {tokens_out} out")),
-        ("latency", format!("avg {avg}, p95 {p95}")),
-        ("errors", rate(metrics.error_rate)),
-        ("context", rate(metrics.avg_context_utilization)),
-        ("compressed", rate(metrics.compression_rate)),
-        ("models", requests(&metrics.by_model)),
-        ("configs", requests(&metrics.by_config)),
-        ("tasks", requests(&metrics.by_task_type)),
-    ] {
-        show::row(&mut context.out, &format!("{label:<LABEL_COLUMNS$}{value}"))?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The lines of `decklog top`. The terminal and `--once` show the same ones.
 
-use decklog::human::{count, counted, duration, float, percent, short};
+use decklog::human::{count, counted, dollars, duration, float, percent, short};
 
 use super::watch::{BUSY_MINUTES, View};
 use crate::cli::escape::{clipped, one_line, padded, width};
@@ -30,7 +30,7 @@ pub fn lines(view: Option<&View>, now: i64, columns: usize, rows: Option<usize>)
     let mut lines = head(view, now, columns);
     let lists = [
         list("Running calls", view.running.len(), running(view, now)),
-        list("Latest errors", view.errors.len(), errors(view)),
+        list("Errors, last 24 hours", view.errors.len(), errors(view)),
         list(
             &format!("Busiest conversations, last {BUSY_MINUTES} minutes"),
             view.busiest.len(),
@@ -93,6 +93,10 @@ fn head(view: &View, now: i64, columns: usize) -> Vec<Line> {
         }
         _ => plain("  no errors"),
     };
+    let cost = usage
+        .cost_usd
+        .map_or(String::new(), |cost| format!("  {}", dollars(cost)));
+    let cost = coloured(cost, Colour::Yellow);
     let number = |number: u64| short(float(number));
     vec![
         title,
@@ -108,6 +112,7 @@ fn head(view: &View, now: i64, columns: usize) -> Vec<Line> {
                 counted(day.conversations, "conversation"),
                 counted(usage.messages, "message")
             )),
+            cost,
             errors,
         ],
         vec![

@@ -173,6 +173,8 @@ fn style(colour: Colour) -> Style {
         Colour::Red => Style::new().fg(Color::Red),
         Colour::Green => Style::new().fg(Color::Green),
         Colour::Yellow => Style::new().fg(Color::Yellow),
+        Colour::Cyan => Style::new().fg(Color::Cyan),
+        Colour::Bold => Style::new().add_modifier(Modifier::BOLD),
         Colour::Dim => Style::new().add_modifier(Modifier::DIM),
     }
 }

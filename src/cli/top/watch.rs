@@ -19,6 +19,8 @@ const RATE_SECONDS: usize = 10;
 pub const BUSY_MINUTES: usize = 10;
 /// Number of lines before the start that are counted, if they are recent.
 const LINES_BEFORE: usize = 1_000;
+/// Age of the oldest errors, in milliseconds.
+const ERRORS_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Minimum time between two reports, in milliseconds.
 const REPORT_MS: i64 = 1_000;
 /// Maximum number of rows of each list.
@@ -41,7 +43,7 @@ pub struct View {
     pub report: TodayReport,
     /// Calls without an outcome, latest first.
     pub running: Vec<Running>,
-    /// Messages and calls that failed, latest first.
+    /// Messages and calls that failed in the last 24 hours, latest first.
     pub errors: Vec<Failed>,
     /// Conversations with the most messages in the last ten minutes.
     pub busiest: Vec<Busy>,
@@ -226,16 +228,18 @@ impl Watch {
             })
             .collect();
         if self.has_messages || self.has_calls {
-            self.view.errors = self.errors()?;
+            self.view.errors = self.errors(now)?;
         }
         self.view.busiest = self.busiest()?;
         (self.has_messages, self.has_calls) = (false, false);
         Ok(())
     }
 
-    fn errors(&self) -> Result<Vec<Failed>> {
+    fn errors(&self, now: i64) -> Result<Vec<Failed>> {
+        let since = now.saturating_sub(ERRORS_MS);
         let failed = CallQuery {
             status: Some(CallStatus::Failed),
+            since: Some(since),
             limit: ROWS_MAX,
             ..CallQuery::default()
         };
@@ -251,11 +255,13 @@ impl Watch {
             })
         });
         let all = AnalyticsQuery {
+            since: Some(Day::of(since)?),
             group: Some(Vec::new()),
             limit: Some(0),
             ..AnalyticsQuery::default()
         };
         let messages = self.analytics.errors(&all)?.samples.into_iter();
+        let messages = messages.filter(|sample| sample.timestamp.at() >= since);
         let messages = messages.map(|sample| Failed {
             at: sample.timestamp.at(),
             what: text(sample.model_used.as_deref().unwrap_or("message")),
