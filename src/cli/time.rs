@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono::{DateTime, Local};
 use clap::Command;
-use decklog::Timestamp;
 use decklog::human::duration;
 use decklog::record::{epoch_ms, local_epoch_ms};
 
@@ -48,9 +47,9 @@ pub fn formatted(at: i64, format: &str) -> String {
     )
 }
 
-/// How long ago a time was, in its largest unit: `5 m ago`.
-pub fn ago(at: i64) -> String {
-    let ms = Timestamp::now().at().saturating_sub(at);
+/// How long before `now` a time was, in its largest unit: `5 m ago`.
+pub fn ago(at: i64, now: i64) -> String {
+    let ms = now.saturating_sub(at);
     if ms < 1_000 {
         return "now".to_owned();
     }
@@ -82,9 +81,9 @@ mod tests {
 
     #[test]
     fn an_age_has_one_unit() {
-        let now = Timestamp::now().at();
-        let before = |ms: i64| ago(now - ms);
+        let before = |ms: i64| ago(0, ms);
         assert_eq!(before(-5_000), "now");
+        assert_eq!(before(59_000), "59.0 s ago");
         assert_eq!(before(271_000), "4 m ago");
         assert_eq!(before(7_500_000), "2 h ago");
         assert_eq!(before(273_600_000), "3 d ago");

@@ -6,7 +6,7 @@ use decklog::analytics::{DayFigures, TodayReport};
 use decklog::human::{average, percent};
 use decklog::query::ConversationQuery;
 use decklog::record::{ConversationStats, ConversationView};
-use decklog::{Conversation, ErrorKind, Store, ToolCallReq};
+use decklog::{Conversation, ErrorKind, Store, Timestamp, ToolCallReq};
 use serde::Serialize;
 
 use super::context::Context;
@@ -183,9 +183,10 @@ fn today(report: &TodayReport, running: usize) -> Table {
 }
 
 fn conversations(latest: &[Latest]) -> Table {
+    let now = Timestamp::now().at();
     let row = |((conversation, stats), title): &Latest| {
         vec![
-            Cell::Text(Some(time::ago(conversation.created_at.at()))),
+            Cell::Text(Some(time::ago(conversation.created_at.at(), now))),
             Cell::Id(conversation.id),
             Cell::Count(stats.message_count),
             Cell::Text(title.clone()),

@@ -17,6 +17,8 @@ mod lines;
 mod lists;
 mod open;
 mod output;
+#[cfg(all(target_os = "linux", feature = "top"))]
+mod pty;
 mod record;
 mod rollups;
 mod round_trip;
@@ -27,6 +29,8 @@ mod snapshots;
 mod stats;
 #[cfg(feature = "http")]
 mod token;
+#[cfg(all(target_os = "linux", feature = "top"))]
+mod top;
 mod upkeep;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,7 +1,12 @@
 //! `decklog top`
 
 mod draw;
+#[cfg(all(test, target_os = "linux"))]
+#[path = "../../../tests/it/cli/pty.rs"]
+mod pty;
 mod screen;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 use std::io::{self, IsTerminal};
@@ -9,10 +14,11 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use decklog::{Store, Timestamp};
+use decklog::Store;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
+use draw::Now;
 use screen::{Key, Screen};
 use watch::{View, Watch};
 
@@ -105,8 +111,8 @@ fn show(screen: &mut Screen, views: &Receiver<decklog::Result<View>>) -> Result<
             }
         };
         if is_new || looks == 0 {
-            let now = Timestamp::now().at();
-            let lines = |columns, rows| draw::lines(view.as_ref(), now, columns, Some(rows));
+            let now = Now::new();
+            let lines = |columns, rows| draw::lines(view.as_ref(), &now, columns, Some(rows));
             screen.draw(lines).map_err(of_terminal)?;
             looks = LOOKS_PER_DRAWING;
         }
@@ -128,7 +134,7 @@ fn once(context: &mut Context) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     }
     let columns = context.out.columns();
-    for line in draw::lines(Some(view), Timestamp::now().at(), columns, None) {
+    for line in draw::lines(Some(view), &Now::new(), columns, None) {
         context.out.spans(&line)?;
     }
     Ok(Exit::Ok)

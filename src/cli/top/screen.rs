@@ -143,7 +143,7 @@ fn restore() {
     }
 }
 
-fn draw<B: Backend>(
+pub fn draw<B: Backend>(
     terminal: &mut Terminal<B>,
     has_colours: bool,
     lines: impl FnOnce(usize, usize) -> Vec<Vec<Span<'static>>>,
