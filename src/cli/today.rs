@@ -51,7 +51,7 @@ pub fn run(context: &mut Context) -> Result<Exit, Failure> {
     let path = context.store_path()?;
     let store = match context.options().read_only(true).open(&path) {
         Ok(store) => store,
-        Err(error) if error.kind() == ErrorKind::NotAStore => {
+        Err(error) if error.kind() == ErrorKind::NotAStore && !path.is_file() => {
             return without_store(context, &path);
         }
         Err(error) => return Err(error.into()),

@@ -27,6 +27,7 @@ mod search;
 mod shells;
 mod snapshots;
 mod stats;
+mod today;
 #[cfg(feature = "http")]
 mod token;
 #[cfg(all(target_os = "linux", feature = "top"))]

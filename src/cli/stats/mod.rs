@@ -201,12 +201,14 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         }
         Name::Sessions => {
             let report = &analytics.sessions(&query)?;
+            // Each row is of one conversation.
+            let columns = &SPENDING[1..];
             let keys = [
                 Column::text("CONVERSATION", "conversation_id"),
                 Column::text("PROJECT", "project"),
                 Column::text("TITLE", "title"),
             ];
-            tell!(told, report, SPENDING, spent(&report.total), keys, |row| [
+            tell!(told, report, columns, spent(&report.total), keys, |row| [
                 Cell::Id(row.conversation_id),
                 Cell::Text(row.project.clone()),
                 Cell::Text(row.title.clone()),

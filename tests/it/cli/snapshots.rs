@@ -10,9 +10,13 @@ const WIDTHS: [usize; 3] = [60, 80, 140];
 /// Checks the output of a command at all widths. No line is wider than the terminal, and nothing
 /// but colours reaches it as a control character.
 pub fn check(log: &Log, name: &str, args: &[&str]) {
+    check_command(name, || log.command(args));
+}
+
+pub fn check_command(name: &str, command: impl Fn() -> Command) {
     for width in WIDTHS {
         let columns = width.to_string();
-        let mut command = log.command(args);
+        let mut command = command();
         command.args(["--utc", "--color", "always"]);
         let output = command.env("COLUMNS", &columns).output().unwrap();
         assert!(output.status.success(), "{name}: {output:?}");

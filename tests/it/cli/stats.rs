@@ -5,7 +5,7 @@ use decklog::analytics::{AnalyticsQuery, Bucket, Dimension};
 
 use super::*;
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 12] = [
     "usage",
     "models",
     "errors",
@@ -15,6 +15,9 @@ const NAMES: [&str; 9] = [
     "compression",
     "active",
     "dashboard",
+    "projects",
+    "sessions",
+    "tools",
 ];
 
 fn answer(n: u32, at: &str, more: &str) -> String {
@@ -26,9 +29,12 @@ fn answer(n: u32, at: &str, more: &str) -> String {
 
 fn log() -> Log {
     let log = Log::keeping_all();
-    let small = r#","model_used":"small-1","config_used":"fast","orchestration_mode":"cascade","task_type":"code","tokens_in":1200,"tokens_out":34"#;
+    let small = r#","model_used":"small-1","config_used":"fast","orchestration_mode":"cascade","task_type":"code","tokens_in":1200,"tokens_cache_read":900,"tokens_out":34,"cost_usd":0.25"#;
     log.record(&[
-        conversation(1),
+        conversation(1).replace("}", r#","project":"日本 \u001b[2J","title":"say, \"hi\""}"#),
+        request(1, 1_766_822_400_000, "bash", r#"{"command":"ls"}"#),
+        failed(1, 1_766_822_400_005, "gone"),
+        request(2, 1_766_822_400_000, "日本語\u{202e}", "{}"),
         message(1, 1, "hello"),
         answer(
             1,
@@ -81,6 +87,9 @@ fn json_is_what_the_library_says() {
         serde_json::to_value(analytics.compression(&query).unwrap()),
         serde_json::to_value(analytics.active(&query).unwrap()),
         serde_json::to_value(analytics.dashboard(&query).unwrap()),
+        serde_json::to_value(analytics.projects(&query).unwrap()),
+        serde_json::to_value(analytics.sessions(&query).unwrap()),
+        serde_json::to_value(analytics.tools(&query).unwrap()),
     ];
     for (name, expected) in NAMES.into_iter().zip(expected) {
         assert_eq!(json(&[name]), [expected.unwrap()], "{name}");
@@ -113,16 +122,16 @@ fn tables_are_for_people() {
         log.ok(&args)
     };
     let expected = "\
-MODEL                 CONFIG                REQUESTS  AVG MS  P50 MS  P95 MS  P99 MS  TOKENS IN  TOKENS OUT  CONTEXT  ERRORS     RATE
-small-1               fast                         2   1,050     100   1,987   1,987      2,400          68   50.0 %       0    0.0 %
-big\\u{1b}[2J          -                            1       -       -       -       -          0           0        -       1  100.0 %
-total                                              3   1,050     100   1,987   1,987      2,400          68   50.0 %       1   33.3 %
+MODEL         CONFIG  REQUESTS    AVG     P50    P95    P99  TOKENS IN  TOKENS OUT   COST  CONTEXT  ERRORS     RATE  REQUESTS
+small-1       fast           2  1.1 s  100 ms  2.0 s  2.0 s      2,400          68  $0.50   50.0 %       0    0.0 %  ████████████████████
+big\\u{1b}[2J  -              1      -       -      -      -          0           0      -        -       1  100.0 %  ██████████
+total                        3  1.1 s  100 ms  2.0 s  2.0 s      2,400          68  $0.50   50.0 %       1   33.3 %
 ";
     assert_eq!(text(&["models"]), expected);
     let expected = "\
-MODEL                 ERROR TYPE            ERRORS
-big\\u{1b}[2J          time\\u{202e}out            1
-total                                            1
+MODEL         ERROR TYPE       ERRORS
+big\\u{1b}[2J  time\\u{202e}out       1  ████████████████████
+total                               1
 
 the latest:
 2025-12-28 23:59:59.999  big\\u{1b}[2J  time\\u{202e}out  gone↵for good\\u{1b}[31m
@@ -130,14 +139,14 @@ the latest:
     assert_eq!(text(&["errors"]), expected);
     let expected = "\
 DAY         CONVERSATIONS
-2025-12-27              1
-2025-12-28              1
+2025-12-27              1  ████████████████████
+2025-12-28              1  ████████████████████
 ";
     assert_eq!(text(&["active"]), expected);
     let expected = "\
 MONTH       TASK                  REQUESTS   SHARE
-2025-12-01  code                         2  66.7 %
-2025-12-01  -                            1  33.3 %
+2025-12-01  code                         2  66.7 %  ████████████████████
+2025-12-01  -                            1  33.3 %  ██████████
 total                                    3  100.0 %
 ";
     // Columns are as wide as their widest value.
@@ -149,7 +158,7 @@ days           since 2025-12-27
 conversations  1
 messages       4
 tokens         2,400 in, 68 out
-latency        avg 1,050 ms, p95 1,987 ms
+latency        avg 1.1 s, p95 2.0 s
 errors         33.3 %
 context        50.0 %
 compressed     33.3 %
@@ -168,7 +177,15 @@ tasks          code 2
 fn what_makes_no_sense_is_told() {
     let log = log();
     for (args, words) in [
-        (&["stats"][..], "<NAME>"),
+        (&["stats", "--by", "day,week"][..], "several periods"),
+        (&["stats", "--by", "tool,day"][..], "of their own"),
+        (&["stats", "errors", "--by", "session"][..], "of their own"),
+        (
+            &["stats", "--by", "day", "--bucket", "day"][..],
+            "cannot be used with",
+        ),
+        (&["stats", "--csv", "--json"][..], "not both"),
+        (&["stats", "dashboard", "--csv"][..], "no table"),
         (&["stats", "weather"][..], "possible values: usage"),
         (
             &["stats", "usage", "--since", "27.12.2025"][..],
@@ -209,4 +226,78 @@ fn what_makes_no_sense_is_told() {
         "{}",
         err(&limited)
     );
+}
+
+#[test]
+fn rows_are_by_what_is_asked() {
+    let log = log();
+    let by = |by: &str| log.ok(&["stats", "--by", by]);
+    assert_eq!(log.ok(&["stats"]), by("day"));
+    let expected = "\
+DAY         MESSAGES  REQUESTS  INPUT  CACHE READ  CACHE WRITE  OUTPUT  REASONING  TOKENS   COST
+2025-12-27         3         2    600       1,800            0      68          0   2,468  $0.50  ████████████████████
+2025-12-28         1         1      0           0            0       0          0       0      -
+total              4         3    600       1,800            0      68          0   2,468  $0.50
+";
+    assert_eq!(by("day"), expected);
+    let names = |text: &str| -> Vec<String> {
+        let lines = text.lines().map(|line| line.split("  ").next().unwrap());
+        lines.map(|name| name.trim().to_owned()).collect()
+    };
+    assert_eq!(names(&by("month")), ["MONTH", "2025-12-01", "total"]);
+    assert_eq!(
+        names(&by("model")),
+        ["MODEL", "small-1", "big\\u{1b}[2J", "-", "total"]
+    );
+    assert_eq!(
+        names(&by("project")),
+        ["PROJECT", "日本 \\u{1b}[2J", "total"]
+    );
+    assert_eq!(
+        names(&by("session")),
+        ["CONVERSATION", &id(1)[..13], "total"]
+    );
+    assert_eq!(
+        names(&by("tool")),
+        ["TOOL", "bash", "日本語\\u{202e}", "total"]
+    );
+    assert!(
+        by("tool").contains("100.0 %  5 ms  5 ms  5 ms  5 ms"),
+        "{}",
+        by("tool")
+    );
+    assert_eq!(log.ok(&["stats", "sessions"]), by("session"));
+    let json = |args: &[&str]| log.json(args);
+    let months = json(&["stats", "usage", "--bucket", "month", "--group", "model"]);
+    assert_eq!(json(&["stats", "--by", "model,month"]), months);
+}
+
+#[test]
+fn csv_is_for_programs() {
+    let log = log();
+    let expected = "\
+day,model_used,messages,requests,tokens_input,tokens_cache_read,tokens_cache_write,tokens_out,tokens_reasoning,tokens,cost_usd
+2025-12-27,small-1,2,2,600,1800,0,68,0,2468,0.5
+2025-12-27,,1,0,0,0,0,0,0,0,
+2025-12-28,big\u{1b}[2J,1,1,0,0,0,0,0,0,
+";
+    assert_eq!(log.ok(&["stats", "--by", "day,model", "--csv"]), expected);
+    let sessions = log.ok(&["stats", "--by", "session", "--csv"]);
+    let (id, project) = (id(1), "日本 \u{1b}[2J");
+    let row = format!(r#"{id},{project},"say, ""hi""",4,600,1800,0,68,1,2468,0.5"#);
+    assert_eq!(sessions.lines().nth(1), Some(&*row));
+    let none = log.ok(&["stats", "--until", "2025-01-01", "--csv"]);
+    assert_eq!(none.lines().count(), 1);
+}
+
+#[test]
+fn tables_fit_every_width() {
+    let log = log();
+    for by in ["day,model", "project", "session", "tool"] {
+        let name = format!("stats-{}", by.replace(',', "-"));
+        snapshots::check(&log, &name, &["stats", "--by", by]);
+    }
+    let since = ["stats", "models", "--since", "2025-12-27"];
+    snapshots::check(&log, "stats-models", &since);
+    snapshots::check(&log, "stats-errors", &["stats", "errors"]);
 }

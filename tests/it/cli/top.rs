@@ -101,7 +101,7 @@ fn without_a_terminal_it_is_refused_but_for_once() {
         "Running calls (1)",
         "Errors, last 24 hours (1)",
         "over\\u{7}loaded",
-        "1 message     1.2 k tokens  日本語 \\u{1b}[2J",
+        "1 message    1.2 k tokens  日本語 \\u{1b}[2J",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
