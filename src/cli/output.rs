@@ -219,6 +219,7 @@ impl<'a> Span<'a> {
         Span { text, colour }
     }
 
+    #[cfg(feature = "top")]
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -232,9 +232,9 @@ impl Table {
                     *width -= 1;
                     continue;
                 }
-                let last = shown.iter().map(rank).max().unwrap_or(0);
-                let place = shown.iter().rposition(|column| rank(column) == last);
-                let Some(place) = place.filter(|_| last > 0) else {
+                let greatest = shown.iter().map(rank).max().unwrap_or(0);
+                let place = shown.iter().rposition(|column| rank(column) == greatest);
+                let Some(place) = place.filter(|_| greatest > 0) else {
                     break;
                 };
                 shown.remove(place);

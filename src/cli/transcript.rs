@@ -10,6 +10,7 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::get::missing;
 use super::list::Paged;
+use super::markdown;
 use super::pages::{PAGE_RECORDS, each};
 use super::show::{Shown, transcript};
 
@@ -32,6 +33,9 @@ pub struct Args {
     /// Show only the last N messages
     #[arg(long, value_name = "N")]
     last: Option<usize>,
+    /// Print Markdown
+    #[arg(long, conflicts_with = "tools")]
+    markdown: bool,
     /// Do not use a pager
     #[arg(long)]
     no_pager: bool,
@@ -50,6 +54,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let out = &mut context.out;
     if is_json {
         out.json(&ConversationView::from(&conversation))?;
+    } else if args.markdown {
+        markdown::heading(&store, id, out)?;
     } else {
         let title = store.conversation_title(&conversation.0)?;
         transcript::header(out, title.as_deref(), &conversation)?;
@@ -61,8 +67,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         };
         for (agent, _) in store.conversations(&agents)?.items {
             let title = store.conversation_title(&agent)?.unwrap_or_default();
-            let call = agent.parent_call_id.unwrap_or_default();
-            let words = format!("{}  {}  {call}", agent.id, one_line(&title, 60));
+            let call = agent.parent_call_id.map(|call| format!("call {call}  "));
+            let (call, title) = (call.unwrap_or_default(), one_line(&title, 60));
+            let words = format!("{}  {call}{title}", agent.id);
             transcript::part(out, "sub-agent", words.trim_end(), None)?;
         }
     }
@@ -70,6 +77,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let mut print = |message: ConversationMessage| {
         if is_json {
             out.json(&message.as_json())?;
+        } else if args.markdown {
+            markdown::message(out, &message)?;
         } else {
             messages.print(out, &message)?;
         }

@@ -24,7 +24,6 @@ const SHOWN: &[&str] = &[
     "tokens_cache_read",
     "tokens_reasoning",
     "latency_ms",
-    "cost_usd",
     "error_type",
     "error",
     "content",

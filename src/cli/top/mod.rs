@@ -3,6 +3,7 @@
 mod draw;
 #[cfg(all(test, target_os = "linux"))]
 #[path = "../../../tests/it/cli/pty.rs"]
+#[allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 mod pty;
 mod screen;
 #[cfg(test)]
@@ -58,9 +59,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
     let (sender, views) = sync_channel(1);
     let reader = thread::Builder::new().name("decklog top".to_owned());
-    let reader = reader.spawn(move || read(store, &sender));
+    let reader = reader.spawn(move || read(&store, &sender));
     reader.map_err(|error| Failure::store(format!("cannot start a thread: {error}")))?;
-    let mut screen = Screen::open().map_err(of_terminal)?;
+    let mut screen = Screen::open().map_err(|e| of_terminal(&e))?;
     let ended = show(&mut screen, &views);
     let signal = screen.signal();
     drop(screen);
@@ -72,7 +73,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
 
 /// Sends views of the log until one cannot be had or nobody takes them. The screen answers to keys
 /// meanwhile.
-fn read(store: Store, views: &SyncSender<decklog::Result<View>>) {
+fn read(store: &Store, views: &SyncSender<decklog::Result<View>>) {
     let mut watch = match Watch::new(store) {
         Ok(watch) => watch,
         Err(error) => {
@@ -91,7 +92,7 @@ fn read(store: Store, views: &SyncSender<decklog::Result<View>>) {
     }
 }
 
-fn of_terminal(error: io::Error) -> Failure {
+fn of_terminal(error: &io::Error) -> Failure {
     Failure::store(format!("cannot use the terminal: {error}"))
 }
 
@@ -113,11 +114,11 @@ fn show(screen: &mut Screen, views: &Receiver<decklog::Result<View>>) -> Result<
         if is_new || looks == 0 {
             let now = Now::new();
             let lines = |columns, rows| draw::lines(view.as_ref(), &now, columns, Some(rows));
-            screen.draw(lines).map_err(of_terminal)?;
+            screen.draw(lines).map_err(|e| of_terminal(&e))?;
             looks = LOOKS_PER_DRAWING;
         }
         looks -= 1;
-        match screen.key(KEYS).map_err(of_terminal)? {
+        match screen.key(KEYS).map_err(|e| of_terminal(&e))? {
             Key::End => return Ok(()),
             Key::Redraw => looks = 0,
             Key::None => {}
@@ -127,7 +128,7 @@ fn show(screen: &mut Screen, views: &Receiver<decklog::Result<View>>) -> Result<
 
 fn once(context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
-    let mut watch = Watch::new(store)?;
+    let mut watch = Watch::new(&store)?;
     let view = watch.look(Duration::ZERO)?;
     if context.json {
         context.out.json(view)?;

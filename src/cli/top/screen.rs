@@ -17,7 +17,7 @@ use ratatui::crossterm::terminal::{
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Text};
 
-use crate::cli::output::{Colour, Span, fitting, is_no_colour_wanted};
+use crate::cli::output::{Colour, Span, are_colours_wanted, fitting};
 
 /// Whether the terminal is in the state for drawing.
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
@@ -61,7 +61,7 @@ impl Screen {
             Ok(terminal) => Ok(Screen {
                 terminal,
                 signal,
-                has_colours: !is_no_colour_wanted(),
+                has_colours: are_colours_wanted(),
             }),
             Err(error) => {
                 restore();

@@ -76,7 +76,7 @@ fn screen(watch: &mut Watch, columns: u16, rows: u16) -> String {
 #[test]
 fn the_screen_is_drawn_at_any_size() {
     let dir = tempfile::tempdir().unwrap();
-    let mut watch = Watch::new(log(dir.path())).unwrap();
+    let mut watch = Watch::new(&log(dir.path())).unwrap();
     for (columns, rows) in [(40, 30), (60, 30), (80, 24), (140, 30)] {
         let shown = screen(&mut watch, columns, rows);
         assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{shown}");
@@ -98,7 +98,7 @@ fn the_screen_is_drawn_at_any_size() {
 fn the_view_follows_the_log() {
     let dir = tempfile::tempdir().unwrap();
     let store = log(dir.path());
-    let mut watch = Watch::new(store.clone()).unwrap();
+    let mut watch = Watch::new(&store).unwrap();
     let view = watch.look(Duration::ZERO).unwrap();
     assert_eq!((view.running.len(), view.errors.len()), (11, 2));
     assert_eq!(

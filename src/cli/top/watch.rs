@@ -102,7 +102,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub fn new(store: Store) -> Result<Watch> {
+    pub fn new(store: &Store) -> Result<Watch> {
         let last = store.last_lines(LINES_BEFORE)?;
         let seq = last.last().map_or(0, |line| line.seq);
         let analytics = store.analytics();
@@ -119,7 +119,7 @@ impl Watch {
             },
             analytics,
             follow: store.follow(seq)?,
-            store,
+            store: store.clone(),
             seconds: VecDeque::new(),
             minutes: VecDeque::new(),
             titles: HashMap::new(),
@@ -169,25 +169,31 @@ impl Watch {
                 .unwrap_or(0)
                 .saturating_add(tokens_out.unwrap_or(0))
         });
-        add(
-            slot(&mut self.seconds, at.div_euclid(1_000), HISTORY_SECONDS),
-            tokens,
-        );
         let conversation = counted
             .filter(|_| is_message)
             .and_then(|it| it.conversation_id);
+        let second = at.div_euclid(1_000);
+        if let Some(counts) = slot(&mut self.seconds, second, HISTORY_SECONDS) {
+            add(counts, tokens);
+        }
         if let Some(id) = conversation {
-            let minute = slot(&mut self.minutes, at.div_euclid(60_000), BUSY_MINUTES);
-            add(minute.map(|counts| counts.entry(id).or_default()), tokens);
+            let minute = at.div_euclid(60_000);
+            if let Some(counts) = slot(&mut self.minutes, minute, BUSY_MINUTES) {
+                add(counts.entry(id).or_default(), tokens);
+            }
         }
     }
 
     fn forget_before(&mut self, now: i64) {
-        let first = now.div_euclid(1_000).saturating_sub(HISTORY_SECONDS as i64);
+        let first = now
+            .div_euclid(1_000)
+            .saturating_sub_unsigned(HISTORY_SECONDS as u64);
         while self.seconds.front().is_some_and(|(at, _)| *at <= first) {
             self.seconds.pop_front();
         }
-        let first = now.div_euclid(60_000).saturating_sub(BUSY_MINUTES as i64);
+        let first = now
+            .div_euclid(60_000)
+            .saturating_sub_unsigned(BUSY_MINUTES as u64);
         while self.minutes.front().is_some_and(|(at, _)| *at <= first) {
             self.minutes.pop_front();
         }
@@ -326,11 +332,9 @@ fn slot<T: Default>(slots: &mut VecDeque<(i64, T)>, at: i64, slots_max: usize) -
     slots.get_mut(place).map(|(_, counts)| counts)
 }
 
-fn add(counts: Option<&mut Counts>, tokens: u64) {
-    if let Some((records, sum)) = counts {
-        *records += 1;
-        *sum = sum.saturating_add(tokens);
-    }
+fn add((records, sum): &mut Counts, tokens: u64) {
+    *records += 1;
+    *sum = sum.saturating_add(tokens);
 }
 
 /// The start of a text on one line; not escaped.

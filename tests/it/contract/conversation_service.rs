@@ -82,7 +82,7 @@ fn what_an_answer_cost_is_known_on_every_face() {
     assert!(shown.contains("cost_usd  0.0125"), "{shown}");
     let shown = text(&["show", &id]);
     assert!(
-        shown.contains("0.0125 usd") && shown.contains("2.0 usd"),
+        shown.contains("$0.0125") && shown.contains("$2.00"),
         "{shown}"
     );
     // Invalid costs are refused, and the valid range is described.
