@@ -31,7 +31,7 @@ fn log() -> Log {
     let log = Log::keeping_all();
     let small = r#","model_used":"small-1","config_used":"fast","orchestration_mode":"cascade","task_type":"code","tokens_in":1200,"tokens_cache_read":900,"tokens_out":34,"cost_usd":0.25"#;
     log.record(&[
-        conversation(1).replace("}", r#","project":"日本 \u001b[2J","title":"say, \"hi\""}"#),
+        conversation(1).replace('}', r#","project":"日本 \u001b[2J","title":"say, \"hi\""}"#),
         request(1, 1_766_822_400_000, "bash", r#"{"command":"ls"}"#),
         failed(1, 1_766_822_400_005, "gone"),
         request(2, 1_766_822_400_000, "日本語\u{202e}", "{}"),
