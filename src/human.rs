@@ -9,6 +9,10 @@
 //! assert_eq!(human::dollars(0.0042), "$0.0042");
 //! ```
 
+use std::borrow::Cow;
+
+use serde_json::Value;
+
 /// A number with its digits in groups of three: `12,345`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -114,6 +118,38 @@ pub fn one_line(text: &str, chars_max: usize) -> String {
     line
 }
 
+/// The members of a tool's arguments that say what it does. The first of them stands for all.
+const TELLING: [&str; 10] = [
+    "command",
+    "cmd",
+    "file_path",
+    "path",
+    "pattern",
+    "query",
+    "url",
+    "skill",
+    "description",
+    "prompt",
+];
+
+/// What the arguments of a tool say, in short: the command, the path or the like of a JSON object,
+/// else the arguments as they are.
+pub fn tool_arguments(arguments: &str) -> Cow<'_, str> {
+    let object: Option<Value> = serde_json::from_str(arguments).ok();
+    let telling = TELLING.iter().find_map(|name| {
+        let value = object.as_ref()?.get(name)?;
+        match value {
+            Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
+            Value::Array(words) => {
+                let words = words.iter().map(Value::as_str);
+                Some(words.collect::<Option<Vec<&str>>>()?.join(" "))
+            }
+            _ => None,
+        }
+    });
+    telling.map_or(Cow::Borrowed(arguments.trim()), Cow::Owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,5 +202,19 @@ mod tests {
         // A word ends exactly at the limit.
         assert_eq!(one_line("äöü äöü", 3), "äöü…");
         assert_eq!(one_line("äöü ", 3), "äöü");
+    }
+
+    #[test]
+    fn arguments_say_what_is_done() {
+        let shown = [
+            r#"{"description":"List","command":"ls -l"}"#,
+            r#"{"command":["bash","-lc","ls"]}"#,
+            r#"{"command":" ","path":"a"}"#,
+            r#"{"n":1}"#,
+            "*** Begin Patch",
+        ]
+        .map(tool_arguments);
+        let expected = ["ls -l", "bash -lc ls", "a", r#"{"n":1}"#, "*** Begin Patch"];
+        assert_eq!(shown, expected);
     }
 }

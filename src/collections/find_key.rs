@@ -260,7 +260,7 @@ mod tests {
             assert_eq!(store.find_request(text).unwrap(), request);
         }
         let other = store.find_request("call_1").unwrap_err();
-        assert_eq!(other.kind(), ErrorKind::NotFound);
+        assert_eq!(other.kind(), ErrorKind::InvalidInput);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::params::Params;
 use super::text::time;
 use super::{Answer, Site, tools};
 use crate::collections::{CallQuery, Cursor};
-use crate::human::{duration, one_line};
+use crate::human::{duration, one_line, tool_arguments};
 use crate::record::{CallStatus, Kind, ToolCall};
 
 const PATH: &str = "/ui/calls";
@@ -71,7 +71,7 @@ fn call((request, done): &ToolCall, budget: &Budget) -> Markup {
                 a href=(lines) { "JSONL" }
             }
             details id={ "call-" (request.request_id) "-" (one_line(&request.call_id, 80)) } {
-                summary { code { (one_line(given, ARGUMENT_CHARS)) } }
+                summary { code { (one_line(&tool_arguments(given), ARGUMENT_CHARS)) } }
                 (arguments(given, budget))
                 @if let Some(error) = done.as_ref().and_then(|done| done.error_msg.as_deref()) {
                     p.error { (super::text::cut(error, 4_000).0) }

@@ -19,8 +19,16 @@ pub(super) struct Column {
     pub values: Vec<f64>,
 }
 
-/// Stacked columns. `unit` follows the numbers: ` tokens`.
-pub(super) fn columns(title: &str, unit: &str, series: &[&str], columns: &[Column]) -> Markup {
+/// How the numbers of a chart are written.
+pub(super) type Written = fn(f64) -> String;
+
+/// Stacked columns.
+pub(super) fn columns(
+    title: &str,
+    written: Written,
+    series: &[&str],
+    columns: &[Column],
+) -> Markup {
     let height = |column: &Column| column.values.iter().sum::<f64>();
     let max = columns.iter().map(height).fold(0.0, f64::max);
     if max <= 0.0 {
@@ -31,13 +39,13 @@ pub(super) fn columns(title: &str, unit: &str, series: &[&str], columns: &[Colum
     let inner = HEIGHT - AXIS - TOP;
     html! {
         figure.chart {
-            svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label={ (title) ", at most " (short(max)) (unit) } {
+            svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label={ (title) ", at most " (written(max)) } {
                 @for line in [0.0, 0.5, 1.0] {
                     line.grid x1="0" x2=(WIDTH) y1=(fine(TOP + inner * line)) y2=(fine(TOP + inner * line)) {}
                 }
-                text.axis x="2" y="11" { (short(max)) (unit) }
+                text.axis x="2" y="11" { (written(max)) }
                 @for (nth, column) in columns.iter().enumerate() {
-                    (stack(column, place(nth, step), step, inner / max, unit, series))
+                    (stack(column, place(nth, step), step, inner / max, written, series))
                 }
                 @if let (Some(first), Some(last)) = (columns.first(), columns.last()) {
                     text.axis x="2" y=(HEIGHT - 4.0) { (first.name) }
@@ -51,7 +59,14 @@ pub(super) fn columns(title: &str, unit: &str, series: &[&str], columns: &[Colum
     }
 }
 
-fn stack(column: &Column, x: f64, step: f64, scale: f64, unit: &str, series: &[&str]) -> Markup {
+fn stack(
+    column: &Column,
+    x: f64,
+    step: f64,
+    scale: f64,
+    written: Written,
+    series: &[&str],
+) -> Markup {
     let mut y = HEIGHT - AXIS;
     let named = column.values.iter().enumerate();
     let parts: Vec<_> = named
@@ -67,7 +82,7 @@ fn stack(column: &Column, x: f64, step: f64, scale: f64, unit: &str, series: &[&
             title {
                 (column.name)
                 @for (nth, value, ..) in parts.iter().rev() {
-                    "\n" (series.get(*nth).unwrap_or(&"")) " " (short(*value)) (unit)
+                    "\n" (series.get(*nth).unwrap_or(&"")) " " (written(*value))
                 }
             }
             // The whole column shows the title.
@@ -111,6 +126,11 @@ pub(super) fn bar(value: f64, max: f64) -> Markup {
             rect.c0 width=(fine(share * 100.0)) height="8" rx="2" {}
         }
     }
+}
+
+/// A number of tokens.
+pub(super) fn tokens(number: f64) -> String {
+    format!("{} tokens", short(number))
 }
 
 /// A small histogram for a row of a table: a column for each bucket, with its name and count.
@@ -208,13 +228,13 @@ mod tests {
             values: values.into(),
         };
         let columns_ = [column("<a>", [1.0, 2.0]), column("b", [0.0, 6.0])];
-        let html = columns("Tokens", " tokens", &["in", "o<ut"], &columns_).into_string();
+        let html = columns("Tokens", tokens, &["in", "o<ut"], &columns_).into_string();
         assert!(
             html.contains("&lt;a&gt;\no&lt;ut 2 tokens\nin 1 tokens"),
             "{html}"
         );
         assert_eq!(html.matches("<rect").count(), 2 + 3 + 2, "{html}");
-        let empty = columns("Tokens", "", &["in"], &[]).into_string();
+        let empty = columns("Tokens", tokens, &["in"], &[]).into_string();
         assert!(empty.contains("No data"));
     }
 

@@ -164,7 +164,15 @@ fn aligned<'m>(a: &'m [ConversationMessage], b: &'m [ConversationMessage]) -> Ve
             let sort = sort(message);
             let text = match sort {
                 "Thinking" => String::new(),
-                _ => summary(message, 2_000),
+                _ => [
+                    message.tool_name.as_deref(),
+                    Some(message.content.as_str()),
+                    message.tool_args.as_deref(),
+                    message.tool_result.as_deref(),
+                ]
+                .into_iter()
+                .flatten()
+                .collect(),
             };
             (sort, text)
         };

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::content::{self, Budget};
 use super::lines::of_call;
 use super::text::time;
-use crate::human::{count, dollars, duration, one_line};
+use crate::human::{count, dollars, duration, one_line, tool_arguments};
 use crate::record::{CallStatus, ContentType, ConversationMessage, Role, ToolCall, ToolStatus};
 
 /// Outputs and prompts with more lines are folded.
@@ -70,15 +70,16 @@ pub(super) fn is_failed(message: &ConversationMessage) -> bool {
 
 /// A step of a transcript in a few words.
 pub(super) fn summary(message: &ConversationMessage, chars_max: usize) -> String {
+    let arguments = message.tool_args.as_deref().map(tool_arguments);
     let text = [
-        Some(&message.content),
-        message.tool_args.as_ref(),
-        message.tool_result.as_ref(),
-        message.reasoning.as_ref(),
-        message.error.as_ref(),
+        Some(message.content.as_str()),
+        arguments.as_deref(),
+        message.tool_result.as_deref(),
+        message.reasoning.as_deref(),
+        message.error.as_deref(),
     ];
     let text = text.into_iter().flatten().find(|text| !text.is_empty());
-    let text = text.map_or("", String::as_str);
+    let text = text.unwrap_or_default();
     match &message.tool_name {
         Some(tool) => one_line(&format!("{tool} {text}"), chars_max),
         None => one_line(text, chars_max),

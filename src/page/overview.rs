@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::chart::{Column, Hours, columns, heatmap};
+use super::chart::{self, Column, Hours, Written, columns, heatmap};
 use super::conversations::table;
 use super::layout::{Page, card, choice, figure, filters};
 use super::params::{Invalid, Params};
@@ -135,10 +135,10 @@ fn charts(site: &Site<'_>, period: &Period) -> Result<Markup> {
     let tokens = |row: &UsageRow| row.sums.tokens_in.saturating_add(row.sums.tokens_out);
     Ok(html! {
         div.cards data-part="charts" {
-            (chart("Messages by model", "", &usage.rows, |row| float(row.sums.messages)))
-            (chart("Tokens by model", " tokens", &usage.rows, |row| float(tokens(row))))
+            (chart("Messages by model", short, &usage.rows, |row| float(row.sums.messages)))
+            (chart("Tokens by model", chart::tokens, &usage.rows, |row| float(tokens(row))))
             @if usage.total.cost_usd.is_some_and(|cost| cost > 0.0) {
-                (chart("Cost by model", " US dollars", &usage.rows, |row| row.sums.cost_usd.unwrap_or(0.0)))
+                (chart("Cost by model", dollars, &usage.rows, |row| row.sums.cost_usd.unwrap_or(0.0)))
             }
             (kinds_of_tokens(&usage.rows))
             (latencies(&latency.rows))
@@ -266,7 +266,12 @@ fn by_bucket<R>(
 }
 
 /// A chart of a number by model. Models beyond the first few are shown together.
-fn chart(title: &str, unit: &str, rows: &[UsageRow], of: impl Fn(&UsageRow) -> f64) -> Markup {
+fn chart(
+    title: &str,
+    written: Written,
+    rows: &[UsageRow],
+    of: impl Fn(&UsageRow) -> f64,
+) -> Markup {
     let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
     let model = |row: &UsageRow| row.of.model_used.clone();
     for row in rows {
@@ -299,7 +304,7 @@ fn chart(title: &str, unit: &str, rows: &[UsageRow], of: impl Fn(&UsageRow) -> f
     let data = by_bucket(rows, |row| row.of.bucket, add, series);
     let others = has_others.then_some("other models");
     let names: Vec<&str> = names.iter().copied().chain(others).collect();
-    card(title, &columns(title, unit, &names, &data))
+    card(title, &columns(title, written, &names, &data))
 }
 
 fn kinds_of_tokens(rows: &[UsageRow]) -> Markup {
@@ -319,7 +324,7 @@ fn kinds_of_tokens(rows: &[UsageRow]) -> Markup {
     let data = by_bucket(rows, |row| row.of.bucket, add, NAMES.len());
     card(
         "Tokens by kind",
-        &columns("Tokens by kind", " tokens", &NAMES, &data),
+        &columns("Tokens by kind", chart::tokens, &NAMES, &data),
     )
 }
 
@@ -337,7 +342,7 @@ fn latencies(rows: &[LatencyRow]) -> Markup {
         "Latency",
         &columns(
             "Latency",
-            " ms",
+            average,
             &["average", "up to the 95th percentile"],
             &data,
         ),

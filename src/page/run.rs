@@ -14,7 +14,7 @@ use super::text::time;
 use super::{Answer, Refusal, Reported, Site};
 use crate::collections::{EventNode, SessionItem, SessionNode, SpanStatus};
 use crate::error::Result;
-use crate::human::{count, counted, dollars, duration, one_line};
+use crate::human::{count, counted, dollars, duration, one_line, tool_arguments};
 use crate::record::{ConversationMessage, ConversationTurn, Event, Kind, TurnKind, now};
 use crate::store::Store;
 
@@ -126,7 +126,11 @@ fn of_node(store: &Store, node: &SessionNode) -> Result<Span> {
         SessionItem::Call(call) => {
             let (request, _) = &**call;
             let arguments = request.arguments_json.as_deref().unwrap_or_default();
-            let name = format!("{} {}", request.tool_name, one_line(arguments, NAME_CHARS));
+            let name = format!(
+                "{} {}",
+                request.tool_name,
+                one_line(&tool_arguments(arguments), NAME_CHARS)
+            );
             (
                 name,
                 Some(of_call(&request.request_id.to_string(), &request.call_id)),

@@ -4,10 +4,9 @@
 use std::borrow::Cow;
 use std::io;
 
-use decklog::human::{counted, duration, short};
+use decklog::human::{counted, duration, short, tool_arguments};
 use decklog::record::ConversationStats;
 use decklog::{Conversation, ConversationMessage, Role};
-use serde_json::Value;
 
 use super::LABEL_COLUMNS;
 use super::message::{used, why_failed};
@@ -23,20 +22,6 @@ const PART_COLUMNS: usize = 2 + LABEL_COLUMNS;
 const LINES_IN_BRIEF: usize = 2;
 /// Maximum columns of such a line.
 const BRIEF_COLUMNS: usize = 200;
-/// The members of a tool's arguments that say what it does, the first of which stands for all.
-const TELLING: [&str; 10] = [
-    "command",
-    "cmd",
-    "file_path",
-    "path",
-    "pattern",
-    "query",
-    "url",
-    "skill",
-    "description",
-    "prompt",
-];
-
 /// The heading of a transcript: what the conversation is about, and its totals.
 pub fn header(
     out: &mut Output,
@@ -189,25 +174,8 @@ fn call(out: &mut Output, message: &ConversationMessage, in_full: bool) -> io::R
         let text = format!("{tool} {arguments}");
         return part(out, "→ call", text.trim(), Some(Colour::Yellow));
     }
-    let text = format!("{tool}  {}", in_brief(arguments));
+    let text = format!("{tool}  {}", tool_arguments(arguments));
     brief(out, "→ call", text.trim(), PART_COLUMNS)
-}
-
-/// What the arguments of a tool say in a few words.
-fn in_brief(arguments: &str) -> String {
-    let object: Option<Value> = serde_json::from_str(arguments).ok();
-    let telling = TELLING.iter().find_map(|name| {
-        let value = object.as_ref()?.get(name)?;
-        match value {
-            Value::String(text) => Some(text.clone()),
-            Value::Array(words) => {
-                let words = words.iter().map(Value::as_str);
-                Some(words.collect::<Option<Vec<&str>>>()?.join(" "))
-            }
-            _ => None,
-        }
-    });
-    telling.unwrap_or_else(|| arguments.trim().to_owned())
 }
 
 /// A labelled part of a message, whose lines stay below each other.
@@ -318,19 +286,5 @@ mod tests {
         );
         assert_eq!(fitted("\tx", 10), ["    x"]);
         assert_eq!(fitted("abc def", usize::MAX), ["abc def"]);
-    }
-
-    #[test]
-    fn arguments_say_what_is_done() {
-        assert_eq!(
-            in_brief(r#"{"description":"List","command":"ls -l"}"#),
-            "ls -l"
-        );
-        assert_eq!(
-            in_brief(r#"{"command":["bash","-lc","ls"]}"#),
-            "bash -lc ls"
-        );
-        assert_eq!(in_brief(r#"{"n":1}"#), r#"{"n":1}"#);
-        assert_eq!(in_brief("*** Begin Patch"), "*** Begin Patch");
     }
 }
