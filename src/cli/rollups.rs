@@ -16,11 +16,11 @@ use super::list::Printer;
     after_help = "Examples:\n  decklog rollups --since 2025-12-01\n  decklog rollups --json | jq -s 'map(.tokens_out) | add'"
 )]
 pub struct Args {
-    /// Only this UTC day and later ones: YYYY-MM-DD
-    #[arg(long, value_name = "DAY")]
+    /// Only this UTC day and later ones: YYYY-MM-DD, today, yesterday or 7d
+    #[arg(long, value_name = "DAY", value_parser = crate::cli::time::day)]
     since: Option<Day>,
     /// Only days before this one
-    #[arg(long, value_name = "DAY")]
+    #[arg(long, value_name = "DAY", value_parser = crate::cli::time::day)]
     until: Option<Day>,
     /// Show all fields of each rollup
     #[arg(long, short)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use chrono::{DateTime, Local};
 use clap::Command;
 use decklog::human::duration;
-use decklog::record::{epoch_ms, local_epoch_ms};
+use decklog::record::{Day, epoch_ms, local_epoch_ms};
 
 static IS_UTC: AtomicBool = AtomicBool::new(false);
 
@@ -61,6 +61,11 @@ pub fn ago(at: i64, now: i64) -> String {
     format!("{} ago", &age[..end])
 }
 
+/// A UTC day: the day itself, or the one of a time such as `7d`.
+pub fn day(text: &str) -> decklog::Result<Day> {
+    text.parse().or_else(|_| Day::of(epoch_ms(text)?))
+}
+
 /// The command, with all its subcommands, whose times without a zone are in the zone in which
 /// times are shown.
 pub fn accepts(command: Command) -> Command {
@@ -87,6 +92,19 @@ mod tests {
         assert_eq!(before(271_000), "4 m ago");
         assert_eq!(before(7_500_000), "2 h ago");
         assert_eq!(before(273_600_000), "3 d ago");
+    }
+
+    #[test]
+    fn days_are_given_as_such_or_relative_to_now() {
+        let today = Day::of(decklog::Timestamp::now().at()).unwrap();
+        assert!(
+            [today.to_string().as_str(), "today", "0d"]
+                .iter()
+                .all(|text| day(text).unwrap() >= today)
+        );
+        assert!(day("7d").unwrap() < day("yesterday").unwrap());
+        assert_eq!(day("2025-12-27").unwrap().to_string(), "2025-12-27");
+        assert!(day("someday").is_err());
     }
 
     #[test]
