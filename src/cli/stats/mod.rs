@@ -41,8 +41,8 @@ pub struct Args {
     /// What each row is of, separated by commas: a period, or groups, or both
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with_all = ["group", "bucket"])]
     by: Vec<By>,
-    /// Only this UTC day and later ones: YYYY-MM-DD, today, yesterday or 7d. Default: all days; of models the last seven,
-    /// of the dashboard today
+    /// Only this UTC day and later ones: YYYY-MM-DD, today, yesterday or 7d. Default: all days; of
+    /// models the last seven, of the dashboard today
     #[arg(long, value_name = "DAY", value_parser = crate::cli::time::day)]
     since: Option<Day>,
     /// Only days before this one
