@@ -230,13 +230,13 @@ impl FromStr for Day {
 }
 
 /// Parses a time into epoch milliseconds. Accepts epoch milliseconds, RFC 3339, a day (its start),
-/// and the format that tables show; `today` and `yesterday` (their starts); and a time before now as
-/// a number of minutes, hours, days or weeks: `30m`, `12h`, `7d`, `2w`. UTC unless the text has an
-/// offset.
+/// a day with a time of day, as tables show it, with or without seconds; `today` and `yesterday`
+/// (their starts); and a time before now as a number of minutes, hours, days or weeks: `30m`, `12h`,
+/// `7d`, `2w`. UTC unless the text has an offset.
 ///
 /// ```
 /// use decklog::record::epoch_ms;
-/// for text in ["1766793600000", "2025-12-27", "2025-12-27T01:00:00+01:00", "2025-12-27T00:00:00"] {
+/// for text in ["1766793600000", "2025-12-27", "2025-12-27T01:00:00+01:00", "2025-12-27 00:00"] {
 ///     assert_eq!(epoch_ms(text)?, 1_766_793_600_000);
 /// }
 /// assert!(epoch_ms("2d")? <= epoch_ms("yesterday")? && epoch_ms("yesterday")? < epoch_ms("today")?);
@@ -268,7 +268,12 @@ fn epoch_ms_in(text: &str, zone: &impl TimeZone) -> Result<i64> {
     if let Some(ms) = relative_ms(text, super::now(), zone) {
         return Ok(ms);
     }
-    for format in ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f"] {
+    for format in [
+        "%Y-%m-%d %H:%M:%S%.f",
+        "%Y-%m-%dT%H:%M:%S%.f",
+        "%Y-%m-%d %H:%M",
+        "%Y-%m-%dT%H:%M",
+    ] {
         if let Ok(time) = NaiveDateTime::parse_from_str(text, format) {
             return Ok(in_zone(time, zone));
         }
@@ -323,6 +328,25 @@ fn relative_ms(text: &str, now: i64, zone: &impl TimeZone) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_without_a_zone_are_those_of_the_given_one() {
+        let east = chrono::FixedOffset::east_opt(3_600).unwrap();
+        assert_eq!(
+            epoch_ms_in("2025-12-27 01:00", &east).unwrap(),
+            1_766_793_600_000
+        );
+        assert_eq!(
+            epoch_ms_in("2025-12-27", &east).unwrap(),
+            1_766_793_600_000 - 3_600_000
+        );
+        assert_eq!(
+            epoch_ms_in("2025-12-27T00:00Z", &east).unwrap_err().kind(),
+            crate::ErrorKind::InvalidInput
+        );
+        let last = epoch_ms_in("9999-12-31 23:59:59.999", &east).unwrap();
+        assert_eq!(last, AT_MAX - 3_600_000);
+    }
 
     #[test]
     fn a_time_is_given_relative_to_now() {
