@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn what_is_no_instant_is_told_what_is_one() {
-        for text in ["", "tomorrow", "2025-12-27 00:00", "2025-02-30"] {
+        for text in ["", "tomorrow", "2025-12-27 00", "2025-02-30"] {
             let error = epoch_ms(text).unwrap_err().to_string();
             assert!(error.contains("RFC 3339"), "{text}: {error}");
         }
