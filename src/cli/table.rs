@@ -8,6 +8,7 @@ use decklog::human::{average, count, dollars, float, percent, short};
 use decklog::uuid::Uuid;
 
 use super::escape::{clipped, one_line, padded, width};
+use super::export::csv;
 use super::output::{Colour, Output, Span};
 use super::show::short_id;
 
@@ -87,16 +88,16 @@ impl Cell {
         })
     }
 
-    /// The cell in CSV: a plain number, or a text that is not quoted yet.
-    fn plain(&self) -> String {
-        match self {
-            Cell::Text(text) => text.clone().unwrap_or_default(),
+    /// The cell in CSV: a plain number, or a text that is no formula of a spreadsheet.
+    fn plain(&self) -> Cow<'_, str> {
+        Cow::Owned(match self {
+            Cell::Text(text) => return csv::guarded(text.as_deref().unwrap_or_default().into()),
             Cell::Id(id) => id.to_string(),
             Cell::Count(number) => number.to_string(),
             Cell::Duration(number) | Cell::Share(number) | Cell::Cost(number) => {
                 number.map_or(String::new(), |number| number.to_string())
             }
-        }
+        })
     }
 
     /// The length of its bar.
@@ -159,13 +160,9 @@ impl Table {
     /// Prints the rows as CSV (RFC 4180, but lines end with LF), after a line with the names of the
     /// columns. The total is left out: a program can compute it, and must not count it.
     pub fn csv(&self, out: &mut Output) -> io::Result<()> {
-        let names: Vec<&str> = self.columns.iter().map(|column| column.key).collect();
-        csv_line(out, &names)?;
-        for row in &self.rows {
-            let cells: Vec<String> = row.iter().map(Cell::plain).collect();
-            csv_line(out, &cells)?;
-        }
-        Ok(())
+        csv_line(out, self.columns.iter().map(|column| column.key.into()))?;
+        let mut rows = self.rows.iter();
+        rows.try_for_each(|row| csv_line(out, row.iter().map(Cell::plain)))
     }
 
     fn size(&self, row: &[Cell]) -> f64 {
@@ -288,21 +285,12 @@ impl Table {
 }
 
 /// A line of CSV: byte for byte, unless a terminal shows it.
-fn csv_line(out: &mut Output, fields: &[impl AsRef<str>]) -> io::Result<()> {
-    let fields = fields.iter().map(|field| quoted(field.as_ref()));
-    let text = fields.collect::<Vec<_>>().join(",");
+fn csv_line<'a>(out: &mut Output, cells: impl Iterator<Item = Cow<'a, str>>) -> io::Result<()> {
+    let text = csv::line(cells)?;
     if out.is_terminal() {
         return out.line(&one_line(&text));
     }
     out.line(&text)
-}
-
-/// A field of CSV, in quotes if it needs them.
-fn quoted(field: &str) -> Cow<'_, str> {
-    if field.contains(['"', ',', '\n', '\r']) {
-        return Cow::Owned(format!("\"{}\"", field.replace('"', "\"\"")));
-    }
-    Cow::Borrowed(field)
 }
 
 /// A bar for a part of the greatest value, in eighths of a column. Anything above 0 is seen.
@@ -374,10 +362,12 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_quoted_if_they_must_be() {
-        assert_eq!(quoted("plain text"), "plain text");
-        assert_eq!(quoted("a,b"), "\"a,b\"");
-        assert_eq!(quoted("say \"hi\"\n"), "\"say \"\"hi\"\"\n\"");
+    fn cells_of_csv_are_plain() {
+        assert_eq!(Cell::Count(1_234_567).plain(), "1234567");
+        assert_eq!(Cell::Cost(Some(0.5)).plain(), "0.5");
+        assert_eq!(Cell::Duration(None).plain(), "");
+        assert_eq!(Cell::Text(Some("a,b".to_owned())).plain(), "a,b");
+        assert_eq!(Cell::Text(Some("=1+1".to_owned())).plain(), "'=1+1");
     }
 
     #[test]

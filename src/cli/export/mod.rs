@@ -1,6 +1,6 @@
 //! `decklog export`
 
-mod csv;
+pub mod csv;
 #[cfg(feature = "page")]
 pub mod html;
 mod sheet;

@@ -189,7 +189,7 @@ fn what_makes_no_sense_is_told() {
         (&["stats", "weather"][..], "possible values: usage"),
         (
             &["stats", "usage", "--since", "27.12.2025"][..],
-            "write it as YYYY-MM-DD",
+            "a day (2025-12-27)",
         ),
         (
             &["stats", "usage", "--group", "model,user"][..],
