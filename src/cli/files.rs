@@ -2,6 +2,8 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+#[cfg(unix)]
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use decklog::human::count;
@@ -27,8 +29,13 @@ impl NewFile {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}.tmp", std::process::id()));
         let temporary = PathBuf::from(name);
+        let mut options = File::options();
+        options.write(true).create_new(true);
+        // It may have whole conversations: like the log, it is its owner's.
+        #[cfg(unix)]
+        options.mode(0o600);
         Ok(NewFile {
-            to: File::create_new(&temporary)?,
+            to: options.open(&temporary)?,
             temporary,
             path: path.to_owned(),
             bytes: 0,
@@ -66,6 +73,22 @@ impl Drop for NewFile {
     }
 }
 
+/// Whether a file is, or would be, in the directory of the log.
+fn is_in_store(path: &Path, context: &Context) -> bool {
+    let dir = match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    let store = context
+        .store_path()
+        .ok()
+        .and_then(|it| it.canonicalize().ok());
+    match (store, dir.canonicalize()) {
+        (Some(store), Ok(dir)) => dir.starts_with(store),
+        _ => false,
+    }
+}
+
 /// Runs `write` with a file as the output, then prints what was written. Without a result to keep,
 /// no file is written.
 pub fn write_to(
@@ -85,6 +108,10 @@ pub fn write_to(
             return Err(Failure::usage(message));
         }
         _ => {}
+    }
+    if is_in_store(path, context) {
+        let message = format!("{shown} is in the directory of the log: give a file outside of it");
+        return Err(Failure::usage(message));
     }
     let failed = |error: io::Error| Failure::store(format!("cannot write {shown}: {error}"));
     let file = NewFile::create(path).map_err(failed)?;

@@ -15,7 +15,7 @@ use super::list::{List, Part};
     after_help = "Example:\n  decklog messages 67e55044-10b1-426f-9247-bb680e5fe0c8 --json | jq '{role, content, inference_metadata}'\n  decklog messages --error --since 2025-12-01"
 )]
 pub struct Args {
-    /// The conversation's id, as 'decklog conversations' shows it. Default: all conversations
+    /// The conversation: its id, the start of its id, or 'latest'. Default: all conversations
     conversation: Option<Uuid>,
     #[command(flatten)]
     query: MessageQuery,

@@ -3,7 +3,7 @@
 use decklog::human::{count, counted};
 use decklog::query::{ConversationQuery, EventQuery, Order, TurnQuery};
 use decklog::tree::{EventNode, SessionItem, SessionNode};
-use decklog::{Key, Kind, Store};
+use decklog::{ErrorKind, Key, Kind, Store};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -44,12 +44,18 @@ enum Root {
 
 /// The root that a text names.
 fn named(store: &Store, text: &str) -> Result<Root, Failure> {
-    if let Ok(event) = text.parse() {
+    let event = text.parse().ok();
+    if let Some(event) = event
+        && (text.len() < 4 || store.get_event(event)?.is_some())
+    {
         return Ok(Root::Event(event));
     }
-    match store.find_key(Kind::Conversations, text)? {
-        Key::Conversation(id) => Ok(Root::Session(id)),
-        other => Err(Failure::usage(format!("{other} is no conversation"))),
+    // The start of an id may have digits alone.
+    match (store.find_key(Kind::Conversations, text), event) {
+        (Ok(Key::Conversation(id)), _) => Ok(Root::Session(id)),
+        (Ok(other), _) => Err(Failure::usage(format!("{other} is no conversation"))),
+        (Err(error), Some(event)) if error.kind() == ErrorKind::NotFound => Ok(Root::Event(event)),
+        (Err(error), _) => Err(error.into()),
     }
 }
 

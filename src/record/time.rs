@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use chrono::{
-    DateTime, Datelike, Days, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Utc,
+    DateTime, Datelike, Days, LocalResult, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta,
+    TimeZone, Utc,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -289,7 +290,11 @@ fn epoch_ms_in(text: &str, zone: &impl TimeZone) -> Result<i64> {
 /// The first moment at which a clock in this zone shows a time. A time that the clock skips is the
 /// moment of the jump or up to an hour later, as for `date`.
 fn in_zone(time: NaiveDateTime, zone: &impl TimeZone) -> i64 {
-    let at = |time: &NaiveDateTime| zone.from_local_datetime(time).earliest();
+    let at = |time: &NaiveDateTime| match zone.from_local_datetime(time) {
+        // A zone may name them in either order.
+        LocalResult::Ambiguous(one, other) => Some(if other < one { other } else { one }),
+        found => found.single(),
+    };
     let after_jump = || at(&time.checked_add_signed(TimeDelta::hours(1))?);
     let found = at(&time).or_else(after_jump);
     found.map_or_else(
@@ -329,6 +334,42 @@ fn relative_ms(text: &str, now: i64, zone: &impl TimeZone) -> Option<i64> {
 mod tests {
     use super::*;
 
+    /// A zone whose clock shows every time twice, or skips the first hour of a day.
+    #[derive(Debug, Clone, Copy)]
+    struct Jumping(Option<[i32; 2]>);
+
+    impl TimeZone for Jumping {
+        type Offset = chrono::FixedOffset;
+
+        fn from_offset(_: &chrono::FixedOffset) -> Jumping {
+            Jumping(None)
+        }
+
+        fn offset_from_local_date(&self, _: &NaiveDate) -> LocalResult<chrono::FixedOffset> {
+            LocalResult::None
+        }
+
+        fn offset_from_local_datetime(
+            &self,
+            local: &NaiveDateTime,
+        ) -> LocalResult<chrono::FixedOffset> {
+            let offset = |seconds| chrono::FixedOffset::east_opt(seconds).unwrap();
+            match self.0 {
+                Some([one, other]) => LocalResult::Ambiguous(offset(one), offset(other)),
+                None if chrono::Timelike::hour(local) == 0 => LocalResult::None,
+                None => LocalResult::Single(offset(0)),
+            }
+        }
+
+        fn offset_from_utc_date(&self, _: &NaiveDate) -> chrono::FixedOffset {
+            chrono::FixedOffset::east_opt(0).unwrap()
+        }
+
+        fn offset_from_utc_datetime(&self, _: &NaiveDateTime) -> chrono::FixedOffset {
+            chrono::FixedOffset::east_opt(0).unwrap()
+        }
+    }
+
     #[test]
     fn times_without_a_zone_are_those_of_the_given_one() {
         let east = chrono::FixedOffset::east_opt(3_600).unwrap();
@@ -343,6 +384,17 @@ mod tests {
         assert_eq!(
             epoch_ms_in("2025-12-27T00:00Z", &east).unwrap_err().kind(),
             crate::ErrorKind::InvalidInput
+        );
+        // A clock that shows this time twice, and one that skips it.
+        let twice = Jumping(Some([3_600, 7_200]));
+        assert_eq!(
+            epoch_ms_in("2025-12-27 02:00", &twice).unwrap(),
+            1_766_793_600_000
+        );
+        let skips = Jumping(None);
+        assert_eq!(
+            epoch_ms_in("2025-12-27 00:30", &skips).unwrap(),
+            1_766_793_600_000 + 5_400_000
         );
         let last = epoch_ms_in("9999-12-31 23:59:59.999", &east).unwrap();
         assert_eq!(last, AT_MAX - 3_600_000);

@@ -4,6 +4,7 @@ use std::io::{self, Stdout, stdout};
 use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use ratatui::Terminal;
@@ -47,6 +48,8 @@ impl Screen {
             let registered = usize::try_from(number).unwrap_or(0);
             signal_hook::flag::register_usize(number, Arc::clone(&signal), registered)?;
         }
+        #[cfg(unix)]
+        end_if_stuck(Arc::clone(&signal))?;
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
             // The message comes after it.
@@ -126,6 +129,26 @@ const ENDING: [i32; 4] = [
     signal_hook::consts::SIGQUIT,
     signal_hook::consts::SIGTERM,
 ];
+
+/// Starts a thread that ends the program if the screen does not answer to a signal: without its
+/// terminal, the wait for a key does not end.
+#[cfg(unix)]
+fn end_if_stuck(signal: Arc<AtomicUsize>) -> io::Result<()> {
+    const PATIENCE: Duration = Duration::from_millis(500);
+    let watch = move || {
+        loop {
+            thread::sleep(PATIENCE);
+            let number = i32::try_from(signal.load(Ordering::SeqCst)).unwrap_or(0);
+            if number != 0 {
+                thread::sleep(PATIENCE);
+                restore();
+                end_by(number);
+            }
+        }
+    };
+    let thread = thread::Builder::new().name("decklog top signals".to_owned());
+    thread.spawn(watch).map(drop)
+}
 
 /// Ends the program as the signal does by default.
 pub fn end_by(signal: i32) {

@@ -1,6 +1,7 @@
 //! `decklog export` and `report`.
 
 use std::collections::BTreeSet;
+use std::fs;
 
 use decklog::Kind;
 
@@ -462,5 +463,36 @@ mod markdown {
             markdown.contains("1. run `cargo test`") && markdown.contains("- **done**"),
             "{markdown}"
         );
+    }
+}
+
+#[test]
+fn a_file_of_the_log_is_not_written_over() {
+    let log = Log::imported();
+    let segment = log.file("2025-12-09/messages.0001.jsonl");
+    let before = fs::read(&segment).unwrap();
+    for path in [
+        segment.clone(),
+        log.file("new.csv"),
+        log.file("decklog.json"),
+    ] {
+        let path = path.to_str().unwrap();
+        let output = log.run(&["export", "csv", "messages", "-o", path, "--force"]);
+        assert_eq!(code(&output), USAGE, "{path}");
+        assert!(
+            err(&output).contains("is in the directory of the log"),
+            "{}",
+            err(&output)
+        );
+    }
+    assert_eq!(fs::read(&segment).unwrap(), before);
+    assert!(!log.file("new.csv").exists());
+    let outside = log.dir.path().join("out.csv");
+    log.ok(&["export", "csv", "messages", "-o", outside.to_str().unwrap()]);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = fs::metadata(&outside).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 }
