@@ -86,9 +86,13 @@ pub fn percent(fraction: f64) -> String {
     format!("{:.1} %", fraction * 100.0)
 }
 
-/// A word with its number: `1 message`, `2 messages`.
+/// A word with its number: `1 message`, `2 messages`, `2 matches`.
 pub fn counted(number: u64, word: &str) -> String {
-    let ending = if number == 1 { "" } else { "s" };
+    let ending = match word {
+        _ if number == 1 => "",
+        _ if word.ends_with("ch") => "es",
+        _ => "s",
+    };
     format!("{} {word}{ending}", count(number))
 }
 
@@ -193,6 +197,11 @@ mod tests {
             ["$0.00", "$0.0042", "$12.35"]
         );
         assert_eq!(bytes(1_234_567), "1.2 MB");
+        assert_eq!(counted(1, "match"), "1 match");
+        assert_eq!(
+            [counted(2, "match"), counted(0, "line")],
+            ["2 matches", "0 lines"]
+        );
     }
 
     #[test]

@@ -54,7 +54,7 @@ enum Program {
     Jq {
         /// Only this kind, as in file names
         kind: Option<Kind>,
-        /// Arguments for jq, such as a filter. Default: .
+        /// Arguments for jq, such as a filter. Default: the filter '.', which prints all
         #[arg(last = true)]
         args: Vec<OsString>,
     },

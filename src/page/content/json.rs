@@ -3,7 +3,7 @@
 use std::fmt;
 
 use maud::{Markup, html};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{Budget, edits};
@@ -32,10 +32,18 @@ pub(in crate::page) fn json(text: &str, budget: &Budget) -> Markup {
 /// The arguments of a tool call: edits as diffs, other members by name, long texts with their line
 /// breaks.
 pub(in crate::page) fn arguments(text: &str, budget: &Budget) -> Markup {
-    let Ok(Members(members)) = serde_json::from_str(text) else {
-        return json(text, budget);
-    };
     let edits = edits::edits_of(text);
+    let Ok(Members(members)) = serde_json::from_str(text) else {
+        // A patch, or another text with its spaces and line breaks.
+        if !edits.is_empty() {
+            return edits::shown(&edits, budget);
+        }
+        if serde_json::from_str::<IgnoredAny>(text).is_ok() {
+            return json(text, budget);
+        }
+        let (text, note) = budget.cut(text);
+        return html! { pre.output tabindex="0" { (text) } (note) };
+    };
     html! {
         @if !edits.is_empty() {
             (edits::shown(&edits, budget))
@@ -167,5 +175,18 @@ mod tests {
             html.contains("&lt;b&gt;") && !html.contains("<b>"),
             "{html}"
         );
+    }
+
+    #[test]
+    fn arguments_that_are_no_json_keep_their_form() {
+        let shown = |text: &str| arguments(text, &Budget::of_record()).into_string();
+        let patch = "*** Begin Patch\n*** Add File: a b.py\n+print(1 + 1)\n*** End Patch\n";
+        let html = shown(patch);
+        assert!(
+            html.contains("+print(1 + 1)") && html.contains("a b.py"),
+            "{html}"
+        );
+        assert!(shown("ls  -l\n<b>").contains("ls  -l\n&lt;b&gt;"));
+        assert!(shown("[1, 2]").contains("pre class=\"json\""));
     }
 }
