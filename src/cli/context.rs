@@ -28,6 +28,8 @@ pub struct Context {
     /// Lists are printed as this table instead. Then `json` is set, for a list with all records.
     pub sheet: Option<Sheet>,
     pub out: Output,
+    /// The store, if the arguments needed it already.
+    opened: Option<Store>,
 }
 
 impl Context {
@@ -43,7 +45,14 @@ impl Context {
             json,
             sheet: None,
             out: Output::stdout(colours),
+            opened: None,
         }
+    }
+
+    /// Uses a store that is open for reading already.
+    pub fn with_opened(mut self, store: Option<Store>) -> Context {
+        self.opened = store;
+        self
     }
 
     /// Whether the arguments name a store.
@@ -75,6 +84,9 @@ impl Context {
 
     /// The store, for reading, for commands that report damage themselves.
     pub fn open_in_silence(&self) -> Result<Store, Failure> {
+        if let Some(store) = &self.opened {
+            return Ok(store.clone());
+        }
         let options = self.options().read_only(true);
         Ok(options.open(self.store_path()?)?)
     }

@@ -102,6 +102,12 @@ impl Finder {
         Ok(find(opened.insert(store))?)
     }
 
+    /// The store, if an id needed it.
+    pub fn store(&self) -> Option<Store> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.take()
+    }
+
     /// Why an id could not be used, if that ended the parsing.
     pub fn failure(&self) -> Option<Failure> {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);

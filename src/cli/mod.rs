@@ -260,7 +260,8 @@ pub fn main() -> ExitCode {
             return exit.into();
         }
     };
-    let mut context = Context::new(cli.store, cli.allow_network_fs, cli.json, cli.color);
+    let mut context = Context::new(cli.store, cli.allow_network_fs, cli.json, cli.color)
+        .with_opened(finder.store());
     let ended = match &cli.command {
         Some(command) => run(command, &mut context),
         None => today::run(&mut context),

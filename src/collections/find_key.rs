@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use uuid::Uuid;
 
+use super::conversations::PARENT;
 use super::seqs::each_row;
 use super::{EVERYWHERE, collision, not_found};
 use crate::error::{Error, ErrorKind, Result};
@@ -17,8 +18,6 @@ use crate::store::{Reads, Snapshot, Store};
 const START_CHARS_MIN: usize = 4;
 /// Number of records that an error names if their ids have the same start.
 const NAMED: usize = 3;
-/// The place of a conversation's parent among the lookup fields.
-const PARENT: usize = 5;
 
 impl Store {
     /// The key of the record that a person names:

@@ -108,7 +108,7 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
     Ok(Page::new("Overview", "/", main).live(&[Kind::Messages, Kind::Conversations]))
 }
 
-/// What there is to say of the files.
+/// The state and the size of the store.
 fn health(site: &Site<'_>) -> Result<Markup> {
     let health = site.store.health()?;
     let seals = site.store.seal_head()?;

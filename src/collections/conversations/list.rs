@@ -24,7 +24,7 @@ pub(super) const PROJECT: usize = 1;
 const CLIENT: usize = 2;
 const USER: usize = 3;
 const SESSION: usize = 4;
-const PARENT: usize = 5;
+pub(in crate::collections) const PARENT: usize = 5;
 
 /// The filters of a query, in terms of the index.
 pub(super) struct Wanted<'q> {

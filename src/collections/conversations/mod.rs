@@ -5,6 +5,7 @@ mod projects;
 mod sorted;
 mod title;
 
+pub(in crate::collections) use list::PARENT;
 pub(crate) use projects::projects_of;
 pub use sorted::ConversationSort;
 pub(crate) use title::{in_one_line, of_prompt};

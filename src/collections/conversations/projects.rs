@@ -11,7 +11,7 @@ use crate::collections::lower;
 use crate::error::Result;
 use crate::store::{Inner, Reads};
 
-/// Number of conversations that are looked up before writers are let in.
+/// Number of conversations that are looked up under one lock. Writers wait for it.
 const AT_A_TIME: usize = 1_000;
 
 /// For each of these conversations, the number of its project in the list of names that is also
