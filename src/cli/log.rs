@@ -14,6 +14,9 @@ pub fn start(level: &str, is_json: bool) {
     let has_colours = are_colours_wanted() && std::io::stderr().is_terminal();
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // A full disk or a closed pipe behind standard error must not end a request: the fallback
+        // is `eprintln!`, which panics.
+        .log_internal_errors(false)
         .with_ansi(has_colours)
         .with_writer(std::io::stderr);
     // A subscriber that is already set is kept.

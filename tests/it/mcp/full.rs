@@ -1,7 +1,8 @@
 //! A server whose log became unwritable, for instance on a full disk, continues once it can write
 //! again.
 
-use std::process::Command;
+use std::fs::File;
+use std::process::{Command, Stdio};
 
 use decklog::Store;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -11,6 +12,15 @@ use super::client::Client;
 
 #[test]
 fn a_log_that_failed_is_opened_anew() {
+    log_that_fails(Stdio::inherit());
+}
+
+#[test]
+fn a_log_that_failed_is_opened_anew_where_its_messages_cannot_be_written() {
+    log_that_fails(File::create("/dev/full").unwrap().into());
+}
+
+fn log_that_fails(messages: Stdio) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let mut command = Command::new("sh");
@@ -19,7 +29,8 @@ fn a_log_that_failed_is_opened_anew() {
         .args(["-c", "trap '' XFSZ; ulimit -S -f 200; exec \"$0\" \"$@\""])
         .arg(env!("CARGO_BIN_EXE_decklog"))
         .args(["mcp", "--store"])
-        .arg(&path);
+        .arg(&path)
+        .stderr(messages);
     let mut client = Client::of(command);
     client.greet();
     let text = "long ".repeat(2_000);
