@@ -93,7 +93,7 @@ pub fn message(out: &mut impl Write, message: &ConversationMessage) -> io::Resul
         Role::Assistant => "Assistant",
         Role::Tool => "Tool",
     };
-    let is_failed = message.error.is_some() || message.error_type.is_some();
+    let is_failed = message.is_failure();
     let failed = if is_failed { ": failed" } else { "" };
     writeln!(out, "## {role}{failed}\n\n{}\n", facts(message))?;
     if is_failed {

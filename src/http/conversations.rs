@@ -53,6 +53,8 @@ pub(super) struct ExtraMembers {
     /// Ignored: derived from the messages.
     error_count: Option<Length>,
     /// Ignored: derived from the messages.
+    failure_count: Option<Length>,
+    /// Ignored: derived from the messages.
     models_used: Option<Vec<String>>,
     /// Ignored: derived from the messages.
     configs_used: Option<Vec<String>>,

@@ -53,6 +53,8 @@ pub(crate) struct ConversationSums {
     pub cost_count: u64,
     /// Number of messages with an error.
     pub errors: u64,
+    /// Number of messages with an error or an error type.
+    pub failures: u64,
     /// One message of each model, in the order of first use. Its line has the name.
     pub models: Vec<(u64, Loc)>,
     /// One message of each configuration, in the same way.
@@ -148,6 +150,7 @@ impl ConversationTotals {
             sums.cost_count += 1;
         }
         sums.errors += u64::from(measured.is_error);
+        sums.failures += u64::from(measured.is_failure);
         for (names, name) in [
             (&mut sums.models, measured.model),
             (&mut sums.configs, measured.config),
@@ -191,8 +194,8 @@ fn is_last(sequence: i64, greatest: &mut i64) -> bool {
     is_last
 }
 
-fields!(ConversationSums, SUMS_BYTES_MIN, message_count tokens_in tokens_out latency_ms cost_nano_usd cost_count errors answered
-    said_at asked_at last_sequence latest models configs error asked);
+fields!(ConversationSums, SUMS_BYTES_MIN, message_count tokens_in tokens_out latency_ms cost_nano_usd cost_count errors failures
+    answered said_at asked_at last_sequence latest models configs error asked);
 fields!(KeyHash, 12, hash check);
 
 impl Part for ConversationTotals {
@@ -216,4 +219,4 @@ impl Part for ConversationTotals {
 }
 
 /// Size in a dump, in bytes, of a conversation's totals that refer to no lines.
-const SUMS_BYTES_MIN: usize = 128;
+const SUMS_BYTES_MIN: usize = 136;

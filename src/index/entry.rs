@@ -101,6 +101,7 @@ pub(crate) struct Measured {
     pub latency_ms: u64,
     pub cost_nano_usd: Option<u64>,
     pub is_error: bool,
+    pub is_failure: bool,
     pub role: Option<Role>,
     pub has_task_type: bool,
 }
@@ -200,6 +201,7 @@ impl Hasher {
             latency_ms: measures.latency_ms,
             cost_nano_usd: measures.cost_nano_usd,
             is_error: measures.is_error,
+            is_failure: measures.is_failure,
             role: measures.role,
             has_task_type: measures.has_task_type,
         }

@@ -142,6 +142,7 @@ fn sums(kind: Kind, lookups: [u32; LOOKUPS_MAX], seq: u64) -> Option<Sums> {
             latency_ms: 3,
             cost_nano_usd: Some(seq * 7).filter(|_| seq % 3 == 1),
             is_error: seq.is_multiple_of(7),
+            is_failure: seq.is_multiple_of(5) || seq.is_multiple_of(7),
             role: [
                 None,
                 Some(Role::User),
@@ -559,6 +560,7 @@ fn told_entry(seq: u64, conversation: u32, told: Told) -> (Kind, Entry) {
                 latency_ms: 0,
                 cost_nano_usd: None,
                 is_error,
+                is_failure: is_error,
                 role: is_answer.then_some(Role::Assistant),
                 has_task_type: false,
             };

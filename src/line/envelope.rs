@@ -55,6 +55,8 @@ pub(crate) struct Measures<'a> {
     /// As [`nano_usd`].
     pub cost_nano_usd: Option<u64>,
     pub is_error: bool,
+    /// As [`ConversationMessage::is_failure`].
+    pub is_failure: bool,
     /// `None` if the role is unknown.
     pub role: Option<Role>,
     /// Whether it has a task type.
@@ -211,6 +213,7 @@ fn measures_of(message: &ConversationMessage) -> Measures<'_> {
         latency_ms: count(message.latency_ms),
         cost_nano_usd: message.cost_usd.and_then(nano_usd),
         is_error: message.error.is_some(),
+        is_failure: message.is_failure(),
         role: Some(message.role),
         has_task_type: message.task_type.is_some(),
     }
@@ -240,7 +243,8 @@ fn take_measures<'a>(line: &mut Cursor<'a>) -> Measures<'a> {
             b"tokens_out" => measures.tokens_out = count(&mut value),
             b"latency_ms" => measures.latency_ms = count(&mut value),
             b"cost_usd" => measures.cost_nano_usd = value.fraction().and_then(nano_usd),
-            b"error" => measures.is_error = true,
+            b"error" => (measures.is_error, measures.is_failure) = (true, true),
+            b"error_type" => measures.is_failure = true,
             b"task_type" => measures.has_task_type = true,
             b"role" => {
                 measures.role = value.string().and_then(|role| role.parse().ok());

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::conversations::{Whole, href, lasted, title_of, tokens};
 use super::layout::Page;
-use super::message::{is_failed, sort, summary};
+use super::message::{sort, summary};
 use super::params::Params;
 use super::text::time;
 use super::{Answer, Refusal, Site};
@@ -99,7 +99,7 @@ fn side_by_side(site: &Site<'_>, first: &Whole, second: &Whole) -> Result<Markup
         }
     };
     let failures =
-        |messages: &[ConversationMessage]| messages.iter().filter(|it| is_failed(it)).count();
+        |messages: &[ConversationMessage]| messages.iter().filter(|it| it.is_failure()).count();
     Ok(html! {
         h1 { "Two runs side by side" }
         div.scroll {
@@ -131,7 +131,7 @@ fn side_by_side(site: &Site<'_>, first: &Whole, second: &Whole) -> Result<Markup
                 thead { tr { th scope="col" { "First run" } th scope="col" { "Second run" } } }
                 tbody {
                     @for (nth, (left, right, is_same)) in rows.iter().enumerate() {
-                        tr.apart[!is_same] id=[(apart == Some(nth)).then_some("apart")] data-item data-failed[[left, right].iter().any(|it| it.is_some_and(is_failed))] {
+                        tr.apart[!is_same] id=[(apart == Some(nth)).then_some("apart")] data-item data-failed[[left, right].iter().any(|it| it.is_some_and(ConversationMessage::is_failure))] {
                             td { (step(*left)) }
                             td { (step(*right)) }
                         }
@@ -149,7 +149,7 @@ fn step(message: Option<&ConversationMessage>) -> Markup {
     html! {
         @if let Some(message) = message {
             strong { (sort(message)) } " "
-            @if is_failed(message) { span.tag.failed { "failed" } " " }
+            @if message.is_failure() { span.tag.failed { "failed" } " " }
             a href={ (href(message.conversation_id)) "?at=" (message.sequence.unwrap_or(0)) } { "#" (message.sequence.unwrap_or(0)) }
             " " (summary(message, STEP_CHARS))
         }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::content::Budget;
 use super::conversations::{Whole, href, lasted, status, title_of, tokens};
 use super::layout::{Page, figure};
-use super::message::{article, is_failed};
+use super::message::article;
 use super::params::Params;
 use super::text::time;
 use super::{Answer, Refusal, Reported, Site, run};
@@ -149,7 +149,7 @@ fn failure_near(store: &Store, id: Uuid, from: i64, is_before: bool) -> Result<O
     };
     loop {
         let page = store.messages(id, &query)?;
-        let found = page.items.iter().find(|message| is_failed(message));
+        let found = page.items.iter().find(|message| message.is_failure());
         match (found, page.next) {
             (Some(found), _) => return Ok(found.sequence),
             (None, Some(next)) => query.after = Some(next),
@@ -231,7 +231,7 @@ fn totals((conversation, stats): &Whole) -> Markup {
             (figure("Tokens in", tokens(stats.total_tokens_in), None))
             (figure("Tokens out", tokens(stats.total_tokens_out), None))
             @if let Some(cost) = stats.total_cost_usd { (figure("Cost", dollars(cost), None)) }
-            @if stats.error_count > 0 { (figure("Errors", count(stats.error_count), None)) }
+            @if stats.failure_count > 0 { (figure("Failures", count(stats.failure_count), None)) }
             @if stats.total_latency_ms > 0 {
                 (figure("Model latency", duration(i64::try_from(stats.total_latency_ms).unwrap_or(i64::MAX)), Some("sum of answers".into())))
             }
@@ -276,7 +276,7 @@ impl Transcript {
     /// Links to other views of the conversation.
     fn links(&self) -> Markup {
         let (first, last) = self.ends();
-        let failed = self.window.messages.iter().find(|it| is_failed(it));
+        let failed = self.window.messages.iter().find(|it| it.is_failure());
         html! {
             nav.choice aria-label="Views" {
                 a href={ (href(self.id)) "/run" } { "Waterfall" }

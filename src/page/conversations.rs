@@ -67,7 +67,7 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
             (Some("cost"), "cost"),
             (Some("tokens"), "tokens"),
             (Some("duration"), "duration"),
-            (Some("errors"), "errors"),
+            (Some("failures"), "failures"),
         ]))
         @if !is_whole {
             p.banner { "The search was ended early. Narrow the period to search the rest." }
@@ -158,7 +158,7 @@ pub(super) fn table(site: &Site<'_>, items: &[Whole]) -> Result<Markup> {
                         th.num scope="col" { "Tokens in" }
                         th.num scope="col" { "Tokens out" }
                         @if has_cost { th.num scope="col" { "Cost" } }
-                        th.num.wide scope="col" { "Errors" }
+                        th.num.wide scope="col" { "Failures" }
                     }
                 }
                 tbody {
@@ -175,7 +175,7 @@ pub(super) fn table(site: &Site<'_>, items: &[Whole]) -> Result<Markup> {
                             td.num { (tokens(stats.total_tokens_in)) }
                             td.num { (tokens(stats.total_tokens_out)) }
                             @if has_cost { td.num { @if let Some(cost) = stats.total_cost_usd { (dollars(cost)) } @else { "–" } } }
-                            td.num.wide { (count(stats.error_count)) }
+                            td.num.wide { (count(stats.failure_count)) }
                         }
                     }
                 }

@@ -63,11 +63,6 @@ impl Sort {
     }
 }
 
-/// Whether a message reports an error, or is the result of a failed tool.
-pub(super) fn is_failed(message: &ConversationMessage) -> bool {
-    message.error.is_some() || message.error_type.is_some()
-}
-
 /// A step of a transcript in a few words.
 pub(super) fn summary(message: &ConversationMessage, chars_max: usize) -> String {
     let arguments = message.tool_args.as_deref().map(tool_arguments);
@@ -100,7 +95,7 @@ pub(super) fn article(
     budget: &Budget,
 ) -> Markup {
     let sort = Sort::of(message);
-    let is_failed = is_failed(message);
+    let is_failed = message.is_failure();
     html! {
         article class={ "message " (sort.class()) @if is_failed { " failed" } } id={ "m-" (message.id) }
             data-item data-failed[is_failed] data-sequence=[message.sequence] {
@@ -174,7 +169,7 @@ fn head(message: &ConversationMessage, sort: Sort, call: Option<&ToolCall>) -> M
         header {
             strong { (sort.name()) }
             @if let Some(tool) = &message.tool_name { code { (one_line(tool, 80)) } }
-            @if is_failed(message) {
+            @if message.is_failure() {
                 span.tag.failed { (message.error_type.as_deref().map_or("error".to_owned(), |kind| one_line(kind, 60))) }
             } @else if failed && sort == Sort::Call {
                 span.tag.failed { "failed" }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::content::{Budget, diff_of_texts};
 use super::conversations::{href, title_of};
 use super::layout::Page;
-use super::message::{article, is_failed};
+use super::message::article;
 use super::params::Params;
 use super::text::time;
 use super::{Answer, Refusal, Site};
@@ -151,7 +151,7 @@ fn list(requests: &[Request<'_>], messages: &[ConversationMessage], path: &str) 
                 tbody {
                     @for (nth, request) in pairs {
                         @let sequence = request.sequence(messages);
-                        tr data-item data-failed[is_failed(request.totals)] {
+                        tr data-item data-failed[request.totals.is_failure()] {
                             th.title scope="row" {
                                 @if let Some(before) = nth.checked_sub(1).and_then(|nth| requests.get(nth)) {
                                     a href=(super::params::href(path, &[("a", &before.sequence(messages).to_string()), ("b", &sequence.to_string())])) { "Message " (sequence) }

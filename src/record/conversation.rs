@@ -237,8 +237,11 @@ pub struct ConversationStats {
     /// message has a cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_cost_usd: Option<f64>,
-    /// Number of messages with an `error`.
+    /// Number of messages with an `error`. A failed request has one.
     pub error_count: u64,
+    /// Number of messages with an `error` or an `error_type`. The result of a failed tool call has
+    /// only the type.
+    pub failure_count: u64,
     /// Distinct values of `model_used`, in the order of first use. Models that occur only in
     /// `models_in_chain` are not included.
     pub models_used: Vec<String>,

@@ -212,6 +212,22 @@ impl ConversationMessage {
         }
     }
 
+    /// Whether it has an `error` or an `error_type`. The result of a failed tool call has only the
+    /// type.
+    ///
+    /// ```
+    /// use decklog::{ConversationMessage, Role, uuid::Uuid};
+    ///
+    /// let mut result = ConversationMessage::new(Uuid::nil(), Role::Tool, "no such file");
+    /// assert!(!result.is_failure());
+    /// result.error_type = Some("tool_error".to_owned());
+    /// assert!(result.is_failure());
+    /// ```
+    #[must_use]
+    pub fn is_failure(&self) -> bool {
+        self.error.is_some() || self.error_type.is_some()
+    }
+
     /// Whether it is an answer to a request, or an error in place of one.
     pub(crate) fn is_answer(&self) -> bool {
         self.role == Role::Assistant || self.role != Role::User && self.error.is_some()

@@ -701,6 +701,8 @@ impl Mirror {
                 Some(nanos.unwrap_or(0) + (usd * 1e9).round() as u64)
             });
             stats.error_count += u64::from(message.error.is_some());
+            let is_failure = message.error.is_some() || message.error_type.is_some();
+            stats.failure_count += u64::from(is_failure);
             note(&mut stats.models_used, &message.model_used);
             note(&mut stats.configs_used, &message.config_used);
             let says = message.error.is_some() || message.role == Role::Assistant;

@@ -450,7 +450,7 @@ fn check_lists(store: &Store, known: &[Conversation], rng: &mut Rng) {
                 *rng.pick(&[
                     ConversationSort::Newest,
                     ConversationSort::Tokens,
-                    ConversationSort::Errors,
+                    ConversationSort::Failures,
                 ])
             }),
             since: rng.one_in(4).then(|| DAY_1 + at(rng)),
@@ -473,7 +473,7 @@ fn check_lists(store: &Store, known: &[Conversation], rng: &mut Rng) {
             .collect();
         let key = |it: &Conversation| match query.sort {
             Some(ConversationSort::Tokens) => stats[&it.id].total_tokens_in as i64,
-            Some(ConversationSort::Errors) => stats[&it.id].error_count as i64,
+            Some(ConversationSort::Failures) => stats[&it.id].failure_count as i64,
             _ => 0,
         };
         // Stable: conversations with equal times stay in the order of arrival.

@@ -52,7 +52,8 @@ exported! {
     CodeEditProposal: Some(Kind::CodeEditProposals), ["status"];
     Listed: Some(Kind::Conversations), [
         "message_count", "total_tokens_in", "total_tokens_out", "total_latency_ms",
-        "total_cost_usd", "error_count", "models_used", "configs_used"
+        "total_cost_usd", "error_count", "failure_count", "models_used",
+        "configs_used"
     ];
     ConversationMessage: Some(Kind::Messages), [];
     Event: Some(Kind::Events), [];

@@ -88,8 +88,8 @@ impl Shown for Listed {
         );
         field(out, "totals", totals)?;
         optional(out, "cost", stats.total_cost_usd.map(dollars))?;
-        if stats.error_count > 0 {
-            field(out, "errors", count(stats.error_count))?;
+        if stats.failure_count > 0 {
+            field(out, "failures", count(stats.failure_count))?;
         }
         for (label, names) in [
             ("models", &stats.models_used),

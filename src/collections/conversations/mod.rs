@@ -463,6 +463,7 @@ fn stats(
         total_latency_ms: sums.latency_ms,
         total_cost_usd: usd(sums.cost_nano_usd, sums.cost_count),
         error_count: sums.errors,
+        failure_count: sums.failures,
         models_used: all_of(&sums.models, |message| message.model_used)?,
         configs_used: all_of(&sums.configs, |message| message.config_used)?,
     })

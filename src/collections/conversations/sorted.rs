@@ -26,8 +26,8 @@ words! {
         Tokens = "tokens",
         /// The time from the creation to the latest message.
         Duration = "duration",
-        /// The number of messages with an error.
-        Errors = "errors",
+        /// The number of messages that report a failure, also of a tool call.
+        Failures = "failures",
     }
 }
 
@@ -92,7 +92,7 @@ fn key_of(view: &Snapshot<'_>, row: &Row, sort: ConversationSort) -> u64 {
         ConversationSort::Duration => {
             u64::try_from(sums.latest.saturating_sub(row.at)).unwrap_or(0)
         }
-        ConversationSort::Errors => sums.errors,
+        ConversationSort::Failures => sums.failures,
     }
 }
 

@@ -108,13 +108,14 @@ impl Record {
 }
 
 /// Fields of a conversation that are derived from its messages. They are ignored in input.
-pub(crate) const DERIVED: [&str; 8] = [
+pub(crate) const DERIVED: [&str; 9] = [
     "message_count",
     "total_tokens_in",
     "total_tokens_out",
     "total_latency_ms",
     "total_cost_usd",
     "error_count",
+    "failure_count",
     "models_used",
     "configs_used",
 ];

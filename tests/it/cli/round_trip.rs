@@ -116,7 +116,7 @@ fn conversations() {
         log.ok(&["config", "set", "privacy.hash_user_id", "false"]);
         record(&log, "conversations", &given);
         let stats = json!({"message_count": 0, "total_tokens_in": 0, "total_tokens_out": 0,
-            "total_latency_ms": 0, "error_count": 0, "models_used": [], "configs_used": []});
+            "total_latency_ms": 0, "error_count": 0, "failure_count": 0, "models_used": [], "configs_used": []});
         let expected = given.into_iter().map(|mut conversation| {
             conversation.extend(stats.as_object().unwrap().clone());
             // The document's model always has these, with a value or null.

@@ -239,7 +239,7 @@ fn what_the_models_of_the_document_say_can_be_posted() {
         "id": ID, "created_at": "2026-11-20T10:30:00.123456", "updated_at": "2026-11-20T10:31:00",
         "client": "vscode", "workspace": "/w", "project": null, "user_id": null,
         "session_id": "sess_abc123", "message_count": 2, "total_tokens_in": 7,
-        "total_tokens_out": 8, "total_latency_ms": 9, "total_cost_usd": 0.5, "error_count": 1, "models_used": ["x"], "configs_used": [],
+        "total_tokens_out": 8, "total_latency_ms": 9, "total_cost_usd": 0.5, "error_count": 1, "failure_count": 1, "models_used": ["x"], "configs_used": [],
         "status": "active", "last_error": null
     });
     let made = faces.http.post("/conversations", &conversation).expect(201);

@@ -214,6 +214,10 @@ fn a_failed_result_is_failed_wherever_it_is_shown() {
     // A tool's error is not an error of the conversation or of a request.
     let conversation = &json_lines(&store, &["conversations"])[0];
     assert_eq!(conversation["status"], "completed");
+    assert_eq!(
+        (&conversation["error_count"], &conversation["failure_count"]),
+        (&json!(0), &json!(1))
+    );
     let errors = json_lines(&store, &["stats", "errors"]);
     assert_eq!(errors[0]["total"]["errors"], 0);
 }

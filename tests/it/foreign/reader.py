@@ -372,7 +372,8 @@ def listed(lines):
         found["conversations"].append(dict.fromkeys(names) | said | {
             "message_count": len(mine), "total_tokens_in": total("tokens_in"),
             "total_tokens_out": total("tokens_out"), "total_latency_ms": total("latency_ms"),
-            "error_count": sum("error" in m.record for m in mine)})
+            "error_count": sum("error" in m.record for m in mine),
+            "failure_count": sum(not m.record.keys().isdisjoint(("error", "error_type")) for m in mine)})
         costs = [m.record["cost_usd"] for m in mine if m.record.get("cost_usd", -1) >= 0]
         if costs:
             nanos = sum(int(cost * 1e9 + 0.5) for cost in costs)

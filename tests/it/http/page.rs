@@ -215,7 +215,11 @@ fn figures_of_cost_tools_and_the_store_are_on_the_pages() {
     let failing = overview.split("Tools that fail most often").nth(1).unwrap();
     assert!(failing.contains("16.7 %") && !failing.contains("quick"));
     let order = |list: &str| list.find("costs 0.25").unwrap() < list.find("costs 1.5").unwrap();
-    for (sort, is_cheap_first) in [("", false), ("?sort=cost", false), ("?sort=errors", false)] {
+    for (sort, is_cheap_first) in [
+        ("", false),
+        ("?sort=cost", false),
+        ("?sort=failures", false),
+    ] {
         let list = page(&format!("/ui/conversations{sort}"));
         assert!(list.contains("$0.25") && list.contains("$1.50"), "{list}");
         assert_eq!(order(&list), is_cheap_first, "{sort}");
