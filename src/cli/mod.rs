@@ -38,6 +38,7 @@ mod mcp;
 mod messages;
 mod open;
 mod output;
+mod pager;
 mod pages;
 mod proposals;
 mod prove;

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
-use std::process::{Child, Command, Stdio};
 
 use serde::Serialize;
 
 use super::escape;
 use super::files::NewFile;
+use super::pager::Pager;
 
 /// When to use colours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -68,29 +68,12 @@ impl Output {
         }
     }
 
-    /// Shows the output in a pager, if standard output is a terminal and the pager can be started:
-    /// `$DECKLOG_PAGER`, else `$PAGER`, else `less`. An empty name is no pager.
+    /// Shows the output in a pager, if standard output is a terminal.
     pub fn page(&mut self) {
-        if !io::stdout().is_terminal() {
-            return;
-        }
-        let mut variables = ["DECKLOG_PAGER", "PAGER"].iter();
-        let mut command = match variables.find_map(std::env::var_os) {
-            None => Command::new("less"),
-            Some(pager) if pager.is_empty() => return,
-            Some(pager) => {
-                let mut command = Command::new("sh");
-                command.arg("-c").arg(pager);
-                command
-            }
-        };
-        command.stdin(Stdio::piped());
-        if std::env::var_os("LESS").is_none() {
-            // Ends at once if the output fits the screen; shows colours.
-            command.env("LESS", "FRX");
-        }
-        if let Ok(child) = command.spawn() {
-            self.to = BufWriter::with_capacity(64 << 10, To::Pager(child));
+        if io::stdout().is_terminal()
+            && let Some(pager) = Pager::start()
+        {
+            self.to = BufWriter::with_capacity(64 << 10, To::Pager(pager));
         }
     }
 
@@ -170,7 +153,7 @@ impl Output {
 #[derive(Debug)]
 enum To {
     Stdout(Stdout),
-    Pager(Child),
+    Pager(Pager),
     File(NewFile),
 }
 
@@ -178,10 +161,7 @@ impl Write for To {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             To::Stdout(stdout) => stdout.write(bytes),
-            To::Pager(child) => match &mut child.stdin {
-                Some(stdin) => stdin.write(bytes),
-                None => Err(io::ErrorKind::BrokenPipe.into()),
-            },
+            To::Pager(pager) => pager.write(bytes),
             To::File(file) => file.write(bytes),
         }
     }
@@ -189,19 +169,8 @@ impl Write for To {
     fn flush(&mut self) -> io::Result<()> {
         match self {
             To::Stdout(stdout) => stdout.flush(),
-            To::Pager(child) => child.stdin.as_mut().map_or(Ok(()), Write::flush),
+            To::Pager(pager) => pager.flush(),
             To::File(file) => file.flush(),
-        }
-    }
-}
-
-impl Drop for Output {
-    /// Waits until the user leaves the pager.
-    fn drop(&mut self) {
-        let _ = self.to.flush();
-        if let To::Pager(child) = self.to.get_mut() {
-            drop(child.stdin.take());
-            let _ = child.wait();
         }
     }
 }

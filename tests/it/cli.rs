@@ -18,6 +18,8 @@ mod lists;
 mod open;
 mod output;
 #[cfg(all(target_os = "linux", feature = "top"))]
+mod pager;
+#[cfg(all(target_os = "linux", feature = "top"))]
 mod pty;
 mod record;
 mod rollups;

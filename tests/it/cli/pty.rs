@@ -115,17 +115,22 @@ impl Pty {
         }
     }
 
-    /// Waits until the program ended, and checks that the terminal is as it was.
-    pub fn end(mut self) -> (ExitStatus, String) {
+    /// Waits until the program ended.
+    pub fn wait_for_end(&mut self) -> ExitStatus {
         let started = Instant::now();
-        let status = loop {
+        loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
+                return status;
             }
             let shown = self.shown();
             assert!(started.elapsed() < PATIENCE, "it did not end: {shown:?}");
             std::thread::sleep(Duration::from_millis(20));
-        };
+        }
+    }
+
+    /// Waits until the program ended, and checks that the terminal is as it was.
+    pub fn end(mut self) -> (ExitStatus, String) {
+        let status = self.wait_for_end();
         // What it wrote last may still be on its way.
         self.wait(
             |shown| shown.contains("\u{1b}[?1049h") && shown.contains("\u{1b}[?25h"),
