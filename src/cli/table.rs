@@ -18,6 +18,8 @@ const TEXT_MAX: usize = 40;
 const TEXT_FAIR: usize = 20;
 /// Minimum columns of a text that has to be cut.
 const TEXT_MIN: usize = 12;
+/// The same without a bar.
+const TEXT_LEAST: usize = 5;
 /// Columns of a bar, at least and at most.
 const BAR: (usize, usize) = (6, 20);
 /// Columns between two cells.
@@ -200,10 +202,11 @@ impl Table {
     }
 
     /// A layout within `columns`: first large numbers are abbreviated, then texts are cut, but not
-    /// below `TEXT_FAIR`; then columns are left out, and at last texts are cut further.
+    /// below `TEXT_FAIR`; then columns are left out, then texts are cut further, and at last the bar
+    /// is left out.
     fn layout(&self, columns: usize) -> Layout {
-        let least = if self.bar.is_some() { BAR.0 + GAP } else { 0 };
-        let needed = |shown: &[(usize, usize)]| {
+        let mut least = if self.bar.is_some() { BAR.0 + GAP } else { 0 };
+        let needed = |shown: &[(usize, usize)], least: usize| {
             let widths: usize = shown.iter().map(|(width, _)| width).sum();
             widths + GAP * shown.len().saturating_sub(1) + least
         };
@@ -212,7 +215,7 @@ impl Table {
             widths.map(|(place, width)| (width, place)).collect()
         };
         let mut shown = all(false);
-        let is_short = needed(&shown) > columns;
+        let is_short = needed(&shown, least) > columns;
         if is_short {
             shown = all(true);
         }
@@ -220,8 +223,14 @@ impl Table {
             Some(bar) if bar == *place => 0,
             _ => self.columns[*place].rank,
         };
-        for text_min in [TEXT_FAIR, TEXT_MIN] {
-            while needed(&shown) > columns {
+        for text_min in [TEXT_FAIR, TEXT_MIN, TEXT_LEAST] {
+            if text_min == TEXT_LEAST && needed(&shown, least) > columns {
+                least = 0;
+                let places: Vec<usize> = shown.iter().map(|(_, place)| *place).collect();
+                shown = all(true);
+                shown.retain(|(_, place)| places.contains(place));
+            }
+            while needed(&shown, least) > columns {
                 let texts = shown.iter_mut();
                 let texts = texts.filter(|(_, place)| self.columns[*place].is_text);
                 let widest = texts.max_by_key(|(width, _)| *width);
@@ -239,7 +248,7 @@ impl Table {
         }
         let left = columns
             .saturating_add(least)
-            .saturating_sub(needed(&shown) + GAP);
+            .saturating_sub(needed(&shown, least) + GAP);
         Layout {
             // What does not fit even now is cut at the terminal's width.
             bar: if left < BAR.0 || least == 0 {
@@ -358,7 +367,10 @@ mod tests {
         assert_eq!(widths(45), [20, 5, 8, 6]);
         assert_eq!(widths(40), [20, 5, 11]);
         assert_eq!(widths(30), [15, 5, 6]);
-        assert_eq!(widths(10), [12, 5, 0]);
+        assert_eq!(widths(26), [19, 5, 0]);
+        assert_eq!(widths(24), [17, 5, 0]);
+        assert_eq!(widths(16), [9, 5, 0]);
+        assert_eq!(widths(10), [5, 5, 0]);
     }
 
     #[test]

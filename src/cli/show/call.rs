@@ -13,8 +13,7 @@ use crate::cli::output::Output;
 use crate::cli::time;
 
 impl Shown for ToolCall {
-    const COLUMNS: &'static str =
-        "STARTED                |STATUS   |>  LATENCY|TOOL          |ARGUMENTS, AND WHY IT FAILED";
+    const COLUMNS: &'static str = "STARTED                |60:STATUS   |76:>  LATENCY|TOOL          |ARGUMENTS, AND WHY IT FAILED";
 
     fn cells(&self) -> Vec<String> {
         let (req, done) = self;

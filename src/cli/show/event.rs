@@ -10,7 +10,7 @@ use crate::cli::time;
 
 impl Shown for Event {
     const COLUMNS: &'static str =
-        "AT                     |>    ID|> UNDER|TYPE               |PAYLOAD";
+        "AT                     |60:>    ID|76:> UNDER|TYPE               |PAYLOAD";
 
     fn cells(&self) -> Vec<String> {
         let payload = self.payload.as_deref().unwrap_or_default();

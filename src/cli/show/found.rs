@@ -10,7 +10,7 @@ use crate::cli::output::Output;
 use crate::cli::time;
 
 impl Shown for SearchMatch {
-    const COLUMNS: &'static str = "AT                     |>   SEQ|KIND               |TEXT";
+    const COLUMNS: &'static str = "AT                     |60:>   SEQ|60:KIND               |TEXT";
 
     fn cells(&self) -> Vec<String> {
         vec![

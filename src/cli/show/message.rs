@@ -31,7 +31,7 @@ const SHOWN: &[&str] = &[
 
 impl Shown for ConversationMessage {
     const COLUMNS: &'static str =
-        "SENT                   |>    #|ROLE     |MODEL         |CONTENT, AND WHY IT FAILED";
+        "SENT                   |60:>    #|ROLE     |76:MODEL         |CONTENT, AND WHY IT FAILED";
 
     fn cells(&self) -> Vec<String> {
         // A message that only calls a tool has no text.

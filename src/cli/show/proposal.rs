@@ -9,7 +9,8 @@ use crate::cli::output::Output;
 use crate::cli::time;
 
 impl Shown for CodeEditProposal {
-    const COLUMNS: &'static str = "CREATED                |STATUS  |>CONFIDENCE|COMMIT    |DIFFS";
+    const COLUMNS: &'static str =
+        "CREATED                |STATUS  |60:>CONFIDENCE|72:COMMIT    |DIFFS";
 
     fn cells(&self) -> Vec<String> {
         vec![

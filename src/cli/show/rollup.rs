@@ -9,7 +9,7 @@ use super::{Shown, field, name, optional, parts_of, whole};
 use crate::cli::output::Output;
 
 impl Shown for Rollup {
-    const COLUMNS: &'static str = "DAY       |MODEL         |CONFIG    |MODE      |TASK      |>REQUESTS|>    TOKENS IN/OUT|> AVG MS|> P95 MS|>ERRORS|>CONTEXT";
+    const COLUMNS: &'static str = "DAY       |MODEL         |84:CONFIG    |118:MODE      |106:TASK      |>REQUESTS|56:>    TOKENS IN/OUT|72:> AVG MS|94:> P95 MS|64:>ERRORS|128:>CONTEXT";
 
     fn cells(&self) -> Vec<String> {
         vec![

@@ -10,7 +10,7 @@ use crate::cli::output::Output;
 use crate::cli::time;
 
 impl Shown for InboxTask {
-    const COLUMNS: &'static str = "QUEUED                 |>    ID|>    UPDATE|STATUS     |>ATTEMPTS|TEXT OR PAYLOAD, AND WHY IT FAILED";
+    const COLUMNS: &'static str = "QUEUED                 |>    ID|72:>    UPDATE|60:STATUS     |80:>ATTEMPTS|TEXT OR PAYLOAD, AND WHY IT FAILED";
 
     fn cells(&self) -> Vec<String> {
         let error = self.error.as_deref();

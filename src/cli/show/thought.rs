@@ -11,7 +11,7 @@ use crate::cli::output::Output;
 use crate::cli::time;
 
 impl Shown for ThoughtRecord {
-    const COLUMNS: &'static str = "AT                     |TYPE      |TASK            |CONTENT";
+    const COLUMNS: &'static str = "AT                     |TYPE      |60:TASK            |CONTENT";
 
     fn cells(&self) -> Vec<String> {
         vec![
