@@ -5,7 +5,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::chart::{fine, shade};
-use super::conversations::{href, title_of};
+use super::conversations::{href, title_of, tokens};
 use super::layout::{Page, choice, figure};
 use super::lines::of_call;
 use super::message::{sort, summary};
@@ -38,8 +38,22 @@ struct Span {
     /// `None` for a moment.
     duration_ms: Option<i64>,
     status: Option<SpanStatus>,
-    /// Its own cost and that of the spans below it, in US dollars.
+    /// Its own tokens and cost and those of the spans below it.
+    used: Used,
+}
+
+/// Tokens, both read and written, and the cost in US dollars.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+struct Used {
+    tokens: u64,
     cost: f64,
+}
+
+impl std::ops::AddAssign for Used {
+    fn add_assign(&mut self, other: Used) {
+        self.tokens = self.tokens.saturating_add(other.tokens);
+        self.cost += other.cost;
+    }
 }
 
 impl Span {
@@ -104,11 +118,11 @@ pub(super) fn report(site: &Site<'_>, id: i64) -> Reported {
 }
 
 fn of_node(store: &Store, node: &SessionNode) -> Result<Span> {
-    let (name, href, cost) = match &node.item {
+    let (name, href, used) = match &node.item {
         SessionItem::Conversation(whole) => {
             let title = title_of(store, &whole.0)?;
             let name = format!("Agent: {title}");
-            (name, Some(href(whole.0.id)), None)
+            (name, Some(href(whole.0.id)), Used::default())
         }
         SessionItem::Turn(turn) => {
             let message = match store.get_message(turn.id)? {
@@ -119,7 +133,8 @@ fn of_node(store: &Store, node: &SessionNode) -> Result<Span> {
                 named(&message)
             } else {
                 let text = one_line(&turn.content, NAME_CHARS);
-                (format!("{}: {text}", turn_name(turn)), None, None)
+                let name = format!("{}: {text}", turn_name(turn));
+                (name, None, Used::default())
             }
         }
         SessionItem::Message(message) => named(message),
@@ -134,7 +149,7 @@ fn of_node(store: &Store, node: &SessionNode) -> Result<Span> {
             (
                 name,
                 Some(of_call(&request.request_id.to_string(), &request.call_id)),
-                None,
+                Used::default(),
             )
         }
     };
@@ -145,12 +160,12 @@ fn of_node(store: &Store, node: &SessionNode) -> Result<Span> {
         at: node.at,
         duration_ms: node.duration_ms,
         status: node.status,
-        cost: cost.unwrap_or(0.0),
+        used,
     })
 }
 
-/// The name, the address and the cost of a message.
-fn named(message: &ConversationMessage) -> (String, Option<String>, Option<f64>) {
+/// The name, the address and the tokens and cost of a message.
+fn named(message: &ConversationMessage) -> (String, Option<String>, Used) {
     let name = format!("{}: {}", sort(message), summary(message, NAME_CHARS));
     let sequence = message.sequence.unwrap_or_default();
     let at = format!(
@@ -158,7 +173,15 @@ fn named(message: &ConversationMessage) -> (String, Option<String>, Option<f64>)
         href(message.conversation_id),
         message.id
     );
-    (name, Some(at), message.cost_usd)
+    let counts = [message.tokens_in, message.tokens_out]
+        .into_iter()
+        .flatten();
+    let counts = counts.map(|tokens| u64::try_from(tokens).unwrap_or(0));
+    let used = Used {
+        tokens: counts.fold(0, u64::saturating_add),
+        cost: message.cost_usd.unwrap_or(0.0),
+    };
+    (name, Some(at), used)
 }
 
 fn turn_name(turn: &ConversationTurn) -> &'static str {
@@ -177,12 +200,15 @@ fn is_end(node: &EventNode) -> bool {
     node.depth > 0 && name != "llm_call.completed" && ends.iter().any(|end| name.ends_with(end))
 }
 
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Tokens, from 0.
 fn of_event_node(node: &EventNode) -> Span {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Known {
         cost_usd: Option<f64>,
         latency_ms: Option<i64>,
+        tokens_in: f64,
+        tokens_out: f64,
     }
     let Event {
         event_type,
@@ -199,22 +225,26 @@ fn of_event_node(node: &EventNode) -> Span {
         at: node.event.created_at,
         duration_ms: node.duration_ms.or(known.latency_ms),
         status: node.status,
-        cost: known
-            .cost_usd
-            .filter(|cost| cost.is_finite())
-            .unwrap_or(0.0),
+        used: Used {
+            tokens: (known.tokens_in.max(0.0) + known.tokens_out.max(0.0)) as u64,
+            cost: known
+                .cost_usd
+                .filter(|cost| cost.is_finite())
+                .unwrap_or(0.0),
+        },
     }
 }
 
-/// Adds to each span the cost of the spans below it.
+/// Adds to each span the tokens and cost of the spans below it.
 fn add_up(spans: &mut [Span]) {
-    let mut sums = vec![0.0; spans.iter().map(|span| span.depth).max().unwrap_or(0) + 2];
+    let depth = spans.iter().map(|span| span.depth).max().unwrap_or(0);
+    let mut sums = vec![Used::default(); depth + 2];
     for span in spans.iter_mut().rev() {
         if let Some(below) = sums.get_mut(span.depth + 1) {
-            span.cost += std::mem::take(below);
+            span.used += std::mem::take(below);
         }
         if let Some(sum) = sums.get_mut(span.depth) {
-            *sum += span.cost;
+            *sum += span.used;
         }
     }
 }
@@ -260,7 +290,7 @@ fn class(span: &Span, by_cost: bool, max: u64) -> String {
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Shades of a chart.
 fn weight(span: &Span, by_cost: bool) -> u64 {
     if by_cost {
-        (span.cost * 1e6) as u64
+        (span.used.cost * 1e6) as u64
     } else {
         span.duration_ms.unwrap_or(0).max(0).unsigned_abs()
     }
@@ -285,11 +315,10 @@ fn shown(
     let failed = spans.iter().filter(|span| span.is_failed()).count();
     let part: Vec<&Span> = spans.iter().skip(from).take(SPANS).collect();
     let next = from.saturating_add(part.len());
-    let cost = spans
-        .iter()
-        .filter(|span| span.depth == 0)
-        .map(|span| span.cost)
-        .sum::<f64>();
+    let mut total = Used::default();
+    for root in spans.iter().filter(|span| span.depth == 0) {
+        total += root.used;
+    }
     Ok(html! {
         h1 { (title) }
         p.soft {
@@ -301,14 +330,15 @@ fn shown(
                 (figure("Steps", count(spans.len() as u64), None))
                 (figure("Failed", count(failed as u64), None))
                 (figure("Duration", duration(scale_ms(&scale)), None))
-                @if cost > 0.0 { (figure("Cost", dollars(cost), None)) }
+                @if total.tokens > 0 { (figure("Tokens", tokens(total.tokens), None)) }
+                @if total.cost > 0.0 { (figure("Cost", dollars(total.cost), None)) }
             }
             (choice("Colour by", params, path, "colour", &[(None, "time"), (Some("cost"), "cost")]))
             h2 { "Flame graph" }
             (flame(&spans, &scale, by_cost, max))
             h2 { "Waterfall" }
-            ol.spans {
-                @for span in &part { (row(span, &scale, by_cost, max)) }
+            ol.spans.has-tokens[total.tokens > 0].has-cost[total.cost > 0.0] {
+                @for span in &part { (row(span, &scale, by_cost, max, total)) }
             }
             p.pager {
                 span { (counted(spans.len() as u64, "step")) }
@@ -325,7 +355,7 @@ fn scale_ms(scale: &Scale) -> i64 {
     scale.length as i64
 }
 
-fn row(span: &Span, scale: &Scale, by_cost: bool, max: u64) -> Markup {
+fn row(span: &Span, scale: &Scale, by_cost: bool, max: u64, total: Used) -> Markup {
     let (x, width) = scale.place(span);
     html! {
         li data-item data-failed[span.is_failed()] {
@@ -340,9 +370,14 @@ fn row(span: &Span, scale: &Scale, by_cost: bool, max: u64) -> Markup {
             svg viewBox={ "0 0 " (WIDTH) " 14" } preserveAspectRatio="none" aria-hidden="true" {
                 rect class=(class(span, by_cost, max)) x=(x) y="2" width=(width) height="10" {}
             }
+            @if total.tokens > 0 {
+                span.num.used { @if span.used.tokens > 0 { (tokens(span.used.tokens)) " tokens" } }
+            }
+            @if total.cost > 0.0 {
+                span.num.used { @if span.used.cost > 0.0 { (dollars(span.used.cost)) } }
+            }
             span.num {
-                @if by_cost { @if span.cost > 0.0 { (dollars(span.cost)) } }
-                @else if let Some(ms) = span.duration_ms { (duration(ms)) }
+                @if let Some(ms) = span.duration_ms { (duration(ms)) }
                 @else if span.status == Some(SpanStatus::Running) { (duration(now().saturating_sub(span.at))) }
             }
         }
@@ -365,7 +400,7 @@ fn flame(spans: &[Span], scale: &Scale, by_cost: bool, max: u64) -> Markup {
                 @for span in timed {
                     @let (x, width) = scale.place(span);
                     g {
-                        title { (span.name) "\n" (duration(span.duration_ms.unwrap_or(0))) @if span.cost > 0.0 { ", " (dollars(span.cost)) } }
+                        title { (span.name) "\n" (duration(span.duration_ms.unwrap_or(0))) @if span.used.cost > 0.0 { ", " (dollars(span.used.cost)) } }
                         rect class=(class(span, by_cost, max)) x=(x) y=(y(span.depth)) width=(width) height=(FLAME_ROW) {}
                     }
                 }
@@ -386,7 +421,7 @@ mod tests {
             at: 0,
             duration_ms: None,
             status: None,
-            cost,
+            used: Used { tokens: 0, cost },
         }
     }
 
@@ -400,7 +435,7 @@ mod tests {
             span(0, 8.0),
         ];
         add_up(&mut spans);
-        let costs = spans.map(|span| span.cost.to_string());
+        let costs = spans.map(|span| span.used.cost.to_string());
         assert_eq!(costs, ["7", "3", "2", "4", "8"]);
     }
 }

@@ -180,6 +180,7 @@ fn figures_of_cost_tools_and_the_store_are_on_the_pages() {
         let mut answer = ConversationMessage::new(id, Role::Assistant, "2");
         answer.model_used = Some("small-1".into());
         answer.cost_usd = Some(cost);
+        (answer.tokens_in, answer.tokens_out) = (Some(12_000), Some(300));
         service.store.record(answer).unwrap();
     }
     for nth in 0..10 {
@@ -229,6 +230,10 @@ fn figures_of_cost_tools_and_the_store_are_on_the_pages() {
     let sorted = client.get("/conversations?sort=cost&order=asc").expect(200);
     assert_eq!(sorted["conversations"][0]["total_cost_usd"], 0.25);
     assert!(page(&format!("/ui/conversations/{}", ids[0])).contains("<dt>Cost</dt><dd>$0.25</dd>"));
+    let run = page(&format!("/ui/conversations/{}/run", ids[1]));
+    // The step and the agent that took it.
+    assert_eq!(run.matches(">12.3 k tokens<").count(), 2, "{run}");
+    assert_eq!(run.matches("<span class=\"num used\">$1.50<").count(), 2);
     let calls = page("/ui/calls");
     assert!(calls.contains("svg class=\"histogram\""), "{calls}");
     assert!(calls.contains("up to 1 m 40 s: 6 calls"), "{calls}");
