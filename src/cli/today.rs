@@ -129,7 +129,14 @@ fn print(
     let out = &mut context.out;
     show::row(out, &one_line(&format!("store  {}", path.display())))?;
     out.line("")?;
-    today(report, running.len()).print(out)?;
+    if report.usual.is_none() && report.today.usage.messages == 0 && !latest.is_empty() {
+        show::row(
+            out,
+            "No messages today or in the 28 days before. For all days: decklog stats",
+        )?;
+    } else {
+        today(report, running.len()).print(out)?;
+    }
     if !latest.is_empty() {
         out.line("")?;
         conversations(latest).print(out)?;

@@ -7,12 +7,14 @@ use maud::{Markup, html};
 use super::chart::{self, Column, Hours, Written, columns, heatmap};
 use super::conversations::table;
 use super::layout::{Page, card, choice, figure, filters};
-use super::params::{Invalid, Params};
+use super::params::{self, Invalid, Params};
 use super::text::time;
 use super::tools::rankings;
 use super::{Answer, Reported, Site};
-use crate::analytics::{AnalyticsQuery, Bucket, DayFigures, Dimension, LatencyRow, UsageRow};
-use crate::collections::ConversationQuery;
+use crate::analytics::{
+    AnalyticsQuery, Bucket, DayFigures, Dimension, LatencyRow, UsageReport, UsageRow,
+};
+use crate::collections::{ConversationQuery, MessageQuery, Order};
 use crate::error::Result;
 use crate::human::{average, bytes, count, dollars, float, percent, short};
 use crate::record::{Day, Kind, now};
@@ -86,11 +88,13 @@ fn days_between(since: Day, until: Day) -> usize {
 
 pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
     let period = Period::of(params)?;
-    let latest = ConversationQuery {
+    let conversations = ConversationQuery {
         limit: CONVERSATIONS,
         ..ConversationQuery::default()
     };
-    let latest = site.store.conversations(&latest)?.items;
+    let conversations = site.store.conversations(&conversations)?.items;
+    let usage = usage(site, &period)?;
+    let latest = latest_day(site)?;
     let main = html! {
         h1 { "Overview" }
         (today(site)?)
@@ -99,10 +103,11 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
             (Some("1d"), "today"), (Some("7d"), "7 days"), (None, "30 days"), (Some("90d"), "90 days"), (Some("365d"), "1 year"), (Some("all"), "all"),
         ]))
         (filters(params, "/", &[("since", "date", "From day (UTC)"), ("until", "date", "To day (UTC)")]))
-        (charts(site, &period)?)
+        @if let Some(latest) = latest.filter(|_| usage.rows.is_empty()) { (elsewhere(latest)) }
+        (charts(site, &period, &usage, latest)?)
         (rankings(site, period.since, period.until)?)
         h2 { "Latest conversations" }
-        div data-part="latest" { (table(site, &latest)?) }
+        div data-part="latest" { (table(site, &conversations)?) }
         (health(site)?)
     };
     Ok(Page::new("Overview", "/", main).live(&[Kind::Messages, Kind::Conversations]))
@@ -127,32 +132,65 @@ fn health(site: &Site<'_>) -> Result<Markup> {
     })
 }
 
-fn charts(site: &Site<'_>, period: &Period) -> Result<Markup> {
-    let usage = site
-        .analytics
-        .usage(&period.query(vec![Dimension::Model]))?;
+/// The messages, tokens and cost of a period by model.
+fn usage(site: &Site<'_>, period: &Period) -> Result<UsageReport> {
+    site.analytics.usage(&period.query(vec![Dimension::Model]))
+}
+
+/// The day of the latest message.
+fn latest_day(site: &Site<'_>) -> Result<Option<Day>> {
+    let query = MessageQuery {
+        order: Order::NewestFirst,
+        limit: 1,
+        ..MessageQuery::default()
+    };
+    let found = site.store.messages(None, &query)?.items;
+    let latest = found.first().map(|message| Day::of(message.timestamp.at()));
+    latest.transpose()
+}
+
+/// Where the messages are, if a period has none.
+fn elsewhere(latest: Day) -> Markup {
+    let days = [latest.minus(DAYS - 1), latest].map(|day| day.to_string());
+    let pairs = [("since", days[0].as_str()), ("until", days[1].as_str())];
+    html! {
+        p.banner data-part="elsewhere" {
+            "No messages in this period. The latest are of " (days[1]) ": "
+            a href=(params::href("/", &pairs)) { "show the " (DAYS) " days up to then" } "."
+        }
+    }
+}
+
+fn charts(
+    site: &Site<'_>,
+    period: &Period,
+    usage: &UsageReport,
+    latest: Option<Day>,
+) -> Result<Markup> {
     let latency = site.analytics.latency(&period.query(Vec::new()))?;
     let tokens = |row: &UsageRow| row.sums.tokens_in.saturating_add(row.sums.tokens_out);
+    let bucket = period.bucket;
     Ok(html! {
         div.cards data-part="charts" {
-            (chart("Messages by model", short, &usage.rows, |row| float(row.sums.messages)))
-            (chart("Tokens by model", chart::tokens, &usage.rows, |row| float(tokens(row))))
+            (chart("Messages by model", short, bucket, &usage.rows, |row| float(row.sums.messages)))
+            (chart("Tokens by model", chart::tokens, bucket, &usage.rows, |row| float(tokens(row))))
             @if usage.total.cost_usd.is_some_and(|cost| cost > 0.0) {
-                (chart("Cost by model", dollars, &usage.rows, |row| row.sums.cost_usd.unwrap_or(0.0)))
+                (chart("Cost by model", dollars, bucket, &usage.rows, |row| row.sums.cost_usd.unwrap_or(0.0)))
             }
-            (kinds_of_tokens(&usage.rows))
-            (latencies(&latency.rows))
-            (activity(site, period)?)
+            (kinds_of_tokens(bucket, &usage.rows))
+            (latencies(bucket, &latency.rows))
+            (activity(site, period, latest)?)
         }
     })
 }
 
-/// The messages of each hour of the last days of a period.
-fn activity(site: &Site<'_>, period: &Period) -> Result<Markup> {
+/// The messages of each hour of the last days of a period, up to the day of the latest message.
+fn activity(site: &Site<'_>, period: &Period, latest: Option<Day>) -> Result<Markup> {
     let end = match period.until {
         Some(until) => until.minus(1),
         None => Day::of(now())?,
     };
+    let end = latest.map_or(end, |latest| end.min(latest));
     let begin = end.minus(HEAT_DAYS - 1);
     let begin = period.since.map_or(begin, |since| since.max(begin));
     let (since, until) = (begin.bounds_ms().0, end.bounds_ms().1);
@@ -176,8 +214,12 @@ fn activity(site: &Site<'_>, period: &Period) -> Result<Markup> {
         counts,
     };
     let rows: Vec<Hours> = rows.into_iter().rev().map(row).collect();
+    let title = match rows.as_slice() {
+        [] => "Messages by hour (UTC)".to_owned(),
+        _ => format!("Messages by hour (UTC), {begin} to {end}"),
+    };
     Ok(card(
-        "Messages by hour (UTC)",
+        &title,
         &heatmap("Messages by hour", "messages", &rows),
     ))
 }
@@ -227,10 +269,11 @@ pub(super) fn report(site: &Site<'_>, since: Option<Day>, until: Option<Day>) ->
         ..ConversationQuery::default()
     };
     let found = site.store.conversations(&query)?;
+    let usage = usage(site, &period)?;
     let title = format!("{since} to {last}");
     let main = html! {
         h1 { (title) }
-        (charts(site, &period)?)
+        (charts(site, &period, &usage, latest_day(site)?)?)
         h2 { "Conversations" }
         (table(site, &found.items)?)
         @if found.items.len() < found.total {
@@ -240,26 +283,31 @@ pub(super) fn report(site: &Site<'_>, since: Option<Day>, until: Option<Day>) ->
     Ok((title, main))
 }
 
-fn name_of(bucket: Option<Day>) -> String {
-    bucket.map_or_else(|| "all".to_owned(), |day| day.to_string())
+fn name_of(bucket: Bucket, begin: Option<Day>) -> String {
+    match begin {
+        Some(begin) if bucket == Bucket::Week => format!("week of {begin}"),
+        Some(day) => day.to_string(),
+        None => "all".to_owned(),
+    }
 }
 
 /// A column for each bucket, from rows in their order.
 fn by_bucket<R>(
+    bucket: Bucket,
     rows: &[R],
-    bucket: impl Fn(&R) -> Option<Day>,
+    begin: impl Fn(&R) -> Option<Day>,
     add: impl Fn(&R, &mut [f64]),
     series: usize,
 ) -> Vec<Column> {
     let mut columns: BTreeMap<Option<Day>, Vec<f64>> = BTreeMap::new();
     for row in rows {
         let values = columns
-            .entry(bucket(row))
+            .entry(begin(row))
             .or_insert_with(|| vec![0.0; series]);
         add(row, values);
     }
-    let column = |(bucket, values)| Column {
-        name: name_of(bucket),
+    let column = |(begin, values)| Column {
+        name: name_of(bucket, begin),
         values,
     };
     columns.into_iter().map(column).collect()
@@ -269,6 +317,7 @@ fn by_bucket<R>(
 fn chart(
     title: &str,
     written: Written,
+    bucket: Bucket,
     rows: &[UsageRow],
     of: impl Fn(&UsageRow) -> f64,
 ) -> Markup {
@@ -301,13 +350,13 @@ fn chart(
             *value += of(row);
         }
     };
-    let data = by_bucket(rows, |row| row.of.bucket, add, series);
+    let data = by_bucket(bucket, rows, |row| row.of.bucket, add, series);
     let others = has_others.then_some("other models");
     let names: Vec<&str> = names.iter().copied().chain(others).collect();
     card(title, &columns(title, written, &names, &data))
 }
 
-fn kinds_of_tokens(rows: &[UsageRow]) -> Markup {
+fn kinds_of_tokens(bucket: Bucket, rows: &[UsageRow]) -> Markup {
     const NAMES: [&str; 4] = ["input", "cache read", "cache write", "output"];
     let add = |row: &UsageRow, values: &mut [f64]| {
         let sums = &row.sums;
@@ -321,7 +370,7 @@ fn kinds_of_tokens(rows: &[UsageRow]) -> Markup {
             *value += float(part);
         }
     };
-    let data = by_bucket(rows, |row| row.of.bucket, add, NAMES.len());
+    let data = by_bucket(bucket, rows, |row| row.of.bucket, add, NAMES.len());
     card(
         "Tokens by kind",
         &columns("Tokens by kind", chart::tokens, &NAMES, &data),
@@ -329,7 +378,7 @@ fn kinds_of_tokens(rows: &[UsageRow]) -> Markup {
 }
 
 /// The average latency, and above it what the 95th percentile adds.
-fn latencies(rows: &[LatencyRow]) -> Markup {
+fn latencies(bucket: Bucket, rows: &[LatencyRow]) -> Markup {
     let add = |row: &LatencyRow, values: &mut [f64]| {
         let latency = &row.sums.latency_ms;
         let (avg, p95) = (latency.avg.unwrap_or(0.0), latency.p95.unwrap_or(0.0));
@@ -337,7 +386,7 @@ fn latencies(rows: &[LatencyRow]) -> Markup {
             *value += part;
         }
     };
-    let data = by_bucket(rows, |row| row.of.bucket, add, 2);
+    let data = by_bucket(bucket, rows, |row| row.of.bucket, add, 2);
     card(
         "Latency",
         &columns(

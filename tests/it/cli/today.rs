@@ -83,3 +83,27 @@ fn without_a_store_it_says_how_to_begin() {
     std::fs::write(log.path(), "a file").unwrap();
     assert_eq!(code(&log.run(&[])), STORE);
 }
+
+#[test]
+fn an_old_history_shows_its_conversations_in_place_of_zeros() {
+    let log = Log::keeping_all();
+    let (own, conversation, began) = (id(9), id(8), at(60));
+    log.record(&[
+        format!(
+            r#"{{"kind":"conversations","id":"{conversation}","client":"cli","created_at":"{began}","title":"long ago"}}"#
+        ),
+        format!(
+            r#"{{"kind":"messages","id":"{own}","conversation_id":"{conversation}","role":"user","content":"2","timestamp":"{began}"}}"#
+        ),
+    ]);
+    let text = log.ok(&[]);
+    assert!(
+        text.contains("No messages today or in the 28 days before. For all days: decklog stats"),
+        "{text}"
+    );
+    assert!(
+        text.contains("60 d ago") && text.contains("long ago"),
+        "{text}"
+    );
+    assert!(!text.contains("input tokens"), "{text}");
+}

@@ -2,8 +2,8 @@
 
 use decklog::privacy::AccessRole;
 use decklog::{
-    Client, Conversation, ConversationMessage, Role, ToolCallDone, ToolCallReq, ToolStatus,
-    event_type,
+    Client, Conversation, ConversationMessage, Role, Timestamp, ToolCallDone, ToolCallReq,
+    ToolStatus, event_type,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -264,5 +264,37 @@ fn figures_of_cost_tools_and_the_store_are_on_the_pages() {
     ] {
         let answer = client.get(&format!("/analytics/{refused}"));
         assert_eq!(answer.status, 400, "{refused}");
+    }
+}
+
+#[test]
+fn the_overview_of_an_old_history_says_where_its_messages_are() {
+    let service = Service::start();
+    let id = Uuid::from_u128(1);
+    let mut conversation = Conversation::new(id, Client::Cli);
+    let at = |text: &str| text.parse::<Timestamp>().unwrap();
+    conversation.created_at = at("2025-11-01T08:00:00Z");
+    service.store.record(conversation).unwrap();
+    for day in ["2025-11-01", "2025-12-09"] {
+        let mut message = ConversationMessage::new(id, Role::User, "hi");
+        message.timestamp = at(&format!("{day}T08:30:00Z"));
+        service.store.record(message).unwrap();
+    }
+    let page = |path: &str| service.client().get(path).text().to_owned();
+    let overview = page("/");
+    let link = "/?since=2025-11-10&amp;until=2025-12-09";
+    for part in [
+        "The latest are of 2025-12-09",
+        link,
+        "No data in this period",
+    ] {
+        assert!(overview.contains(part), "{part}: {overview}");
+    }
+    for path in [&link.replace("&amp;", "&"), "/?range=all"] {
+        let found = page(path);
+        assert!(!found.contains("The latest are of"), "{found}");
+        let hour = "<title>2025-12-09 8:00, 1 messages</title>";
+        assert!(found.contains(hour), "{path}: {found}");
+        assert_eq!(found.contains("week of 2025-12-08"), path.ends_with("all"));
     }
 }
