@@ -5,12 +5,13 @@ use maud::{Markup, html};
 use super::content::{Budget, arguments, output};
 use super::layout::{Page, choice, filters, pager};
 use super::lines::of_call;
+use super::message::{address, message_of};
 use super::params::Params;
 use super::text::time;
 use super::{Answer, Site, tools};
 use crate::collections::{CallQuery, Cursor};
 use crate::human::{duration, one_line, tool_arguments};
-use crate::record::{CallStatus, Kind, ToolCall};
+use crate::record::{CallStatus, ConversationMessage, Kind, ToolCall};
 
 const PATH: &str = "/ui/calls";
 const CALLS: usize = 50;
@@ -29,6 +30,10 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
     };
     let calls = site.store.tool_calls(&query)?;
     let next = params.next(PATH, calls.next.as_ref());
+    let mut rows = Vec::with_capacity(calls.items.len());
+    for it in &calls.items {
+        rows.push((it, message_of(site.store, it.0.parent_id)?));
+    }
     let budget = Budget::of_page();
     let main = html! {
         h1 { "Tool calls" }
@@ -45,7 +50,7 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
         div data-part="calls" {
             @if calls.items.is_empty() { p.empty { "No calls match." } }
             div.messages {
-                @for it in &calls.items { (call(it, &budget)) }
+                @for (it, message) in &rows { (call(it, message.as_ref(), &budget)) }
             }
             @if !calls.items.is_empty() { (pager(calls.items.len(), "call", next)) }
         }
@@ -53,7 +58,12 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
     Ok(Page::new("Tool calls", PATH, main).live(&[Kind::ToolCalls]))
 }
 
-fn call((request, done): &ToolCall, budget: &Budget) -> Markup {
+/// A call, with a link to the message that made it.
+fn call(
+    (request, done): &ToolCall,
+    message: Option<&ConversationMessage>,
+    budget: &Budget,
+) -> Markup {
     let status = CallStatus::of(done.as_ref());
     let is_failed = status == CallStatus::Failed;
     let given = request.arguments_json.as_deref().unwrap_or_default();
@@ -68,6 +78,7 @@ fn call((request, done): &ToolCall, budget: &Budget) -> Markup {
                 }
                 @if let Some(done) = done { span { (duration(done.latency_ms)) } }
                 span.far { (time(request.started_at.at)) }
+                @if let Some(message) = message { a href=(address(message)) { "Conversation" } }
                 a href=(lines) { "JSONL" }
             }
             details id={ "call-" (request.request_id) "-" (one_line(&request.call_id, 80)) } {

@@ -104,10 +104,10 @@ fn state(health: &Health) -> Markup {
     };
     html! {
         @if let Some(reason) = &health.poisoned {
-            p.banner { "This service acknowledges no more records: " (reason) ". Restart it." }
+            p.banner.bad { "This service acknowledges no more records: " (reason) ". Restart it." }
         }
         @if let Some(error) = &health.upkeep_failed {
-            p.banner { "The last daily upkeep failed: " (error) }
+            p.banner.bad { "The last daily upkeep failed: " (error) }
         }
         dl.figures {
             (figure("State", if health.is_good() { "good" } else { "needs attention" }, None))

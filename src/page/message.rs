@@ -1,12 +1,15 @@
 //! A message of a transcript: what the user, the model or a tool said.
 
 use maud::{Markup, html};
+use uuid::Uuid;
 
 use super::content::{self, Budget};
 use super::lines::of_call;
 use super::text::time;
+use crate::error::Result;
 use crate::human::{count, dollars, duration, one_line, tool_arguments};
 use crate::record::{CallStatus, ContentType, ConversationMessage, Role, ToolCall, ToolStatus};
+use crate::store::Store;
 
 /// Outputs and prompts with more lines are folded.
 const LINES_UNFOLDED: usize = 16;
@@ -20,6 +23,8 @@ enum Sort {
     Prompt,
     Thinking,
     Answer,
+    /// An answer without text: the tokens of a request.
+    Usage,
     Call,
     Result,
 }
@@ -36,6 +41,13 @@ impl Sort {
             Role::Assistant if message.content.is_empty() && message.reasoning.is_some() => {
                 Sort::Thinking
             }
+            Role::Assistant
+                if message.content.is_empty()
+                    && message.tool_result.is_none()
+                    && !message.is_failure() =>
+            {
+                Sort::Usage
+            }
             Role::Assistant => Sort::Answer,
         }
     }
@@ -46,6 +58,7 @@ impl Sort {
             Sort::Prompt => "User",
             Sort::Thinking => "Thinking",
             Sort::Answer => "Assistant",
+            Sort::Usage => "Tokens",
             Sort::Call => "Tool call",
             Sort::Result => "Result",
         }
@@ -57,10 +70,29 @@ impl Sort {
             Sort::Prompt => "user",
             Sort::Thinking => "assistant thinking",
             Sort::Answer => "assistant",
+            Sort::Usage => "usage",
             Sort::Call => "call",
             Sort::Result => "tool",
         }
     }
+}
+
+/// The address of a message in its conversation.
+pub(super) fn address(message: &ConversationMessage) -> String {
+    let sequence = message.sequence.unwrap_or_default();
+    let (conversation, id) = (message.conversation_id, message.id);
+    format!("/ui/conversations/{conversation}?at={sequence}#m-{id}")
+}
+
+/// The message with this id, or that of the turn with this id.
+pub(super) fn message_of(store: &Store, id: Uuid) -> Result<Option<ConversationMessage>> {
+    if let Some(message) = store.get_message(id)? {
+        return Ok(Some(message));
+    }
+    let Some(turn) = store.get_turn(id)? else {
+        return Ok(None);
+    };
+    store.get_message(turn.message_id)
 }
 
 /// A step of a transcript in a few words.
@@ -161,8 +193,6 @@ fn folded(text: &str, shown: Markup) -> Markup {
 
 fn head(message: &ConversationMessage, sort: Sort, call: Option<&ToolCall>) -> Markup {
     let sequence = message.sequence.unwrap_or_default();
-    let (conversation, id) = (message.conversation_id, message.id);
-    let here = format!("/ui/conversations/{conversation}?at={sequence}#m-{id}");
     let failed = call.and_then(|(_, done)| done.as_ref());
     let failed = failed.is_some_and(|done| done.status == ToolStatus::Failed);
     html! {
@@ -185,7 +215,7 @@ fn head(message: &ConversationMessage, sort: Sort, call: Option<&ToolCall>) -> M
             @if let Some(latency) = message.latency_ms { span { (duration(latency)) } }
             (used(message))
             span.far { (time(message.timestamp.at())) }
-            a href=(here) aria-label={ "Link to message " (sequence) } { "#" (sequence) }
+            a href=(address(message)) aria-label={ "Link to message " (sequence) } { "#" (sequence) }
             a href={ "/ui/lines/messages/" (message.id) } { "JSONL" }
         }
     }

@@ -118,15 +118,19 @@ fn health(site: &Site<'_>) -> Result<Markup> {
     let health = site.store.health()?;
     let seals = site.store.seal_head()?;
     let free = health.volume.as_ref().map(|it| it.free_bytes);
-    let sealed = seals.as_ref().map(|head| time(head.at));
     Ok(html! {
         h2 { "Store" }
         dl.figures data-part="store" {
             (figure("State", if health.is_good() { "good" } else { "needs attention" }, None))
             (figure("Damaged places", count(health.damage.total()), None))
             (figure("Size", bytes(health.bytes()), free.map(|free| format!("{} free", bytes(free)))))
-            (figure("Seals", seals.map_or(0, |head| head.seal).to_string(), None))
-            @if let Some(at) = sealed { div.figure { dt { "Last seal" } dd { (at) } } }
+            div.figure {
+                dt { "Seals" }
+                dd {
+                    (count(seals.as_ref().map_or(0, |head| head.seal)))
+                    @if let Some(head) = &seals { small { "last " (time(head.at)) } }
+                }
+            }
         }
         p { a href="/ui/integrity" { "Integrity" } }
     })

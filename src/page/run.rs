@@ -8,7 +8,7 @@ use super::chart::{fine, shade};
 use super::conversations::{href, title_of, tokens};
 use super::layout::{Page, choice, figure};
 use super::lines::of_call;
-use super::message::{sort, summary};
+use super::message::{address, message_of, sort, summary};
 use super::params::Params;
 use super::text::time;
 use super::{Answer, Refusal, Reported, Site};
@@ -125,11 +125,7 @@ fn of_node(store: &Store, node: &SessionNode) -> Result<Span> {
             (name, Some(href(whole.0.id)), Used::default())
         }
         SessionItem::Turn(turn) => {
-            let message = match store.get_message(turn.id)? {
-                Some(message) => Some(message),
-                None => store.get_message(turn.message_id)?,
-            };
-            if let Some(message) = message {
+            if let Some(message) = message_of(store, turn.id)? {
                 named(&message)
             } else {
                 let text = one_line(&turn.content, NAME_CHARS);
@@ -167,12 +163,6 @@ fn of_node(store: &Store, node: &SessionNode) -> Result<Span> {
 /// The name, the address and the tokens and cost of a message.
 fn named(message: &ConversationMessage) -> (String, Option<String>, Used) {
     let name = format!("{}: {}", sort(message), summary(message, NAME_CHARS));
-    let sequence = message.sequence.unwrap_or_default();
-    let at = format!(
-        "{}?at={sequence}#m-{}",
-        href(message.conversation_id),
-        message.id
-    );
     let counts = [message.tokens_in, message.tokens_out]
         .into_iter()
         .flatten();
@@ -181,7 +171,7 @@ fn named(message: &ConversationMessage) -> (String, Option<String>, Used) {
         tokens: counts.fold(0, u64::saturating_add),
         cost: message.cost_usd.unwrap_or(0.0),
     };
-    (name, Some(at), used)
+    (name, Some(address(message)), used)
 }
 
 fn turn_name(turn: &ConversationTurn) -> &'static str {

@@ -1,5 +1,6 @@
 //! Full-text search over all records.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use maud::{Markup, html};
@@ -10,7 +11,9 @@ use super::params::{Invalid, Params, href};
 use super::text::time;
 use super::{Answer, Site};
 use crate::collections::{SearchCursor, SearchMatch, SearchQuery};
+use crate::error::Result;
 use crate::record::Kind;
+use crate::store::Store;
 
 const PATH: &str = "/ui/search";
 const MATCHES: usize = 50;
@@ -29,7 +32,8 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
                 after: params.read::<SearchCursor>("after")?,
             };
             let end = Instant::now() + TIME_MAX;
-            let found = site.store.search_until(&query, end)?;
+            let mut found = site.store.search_until(&query, end)?;
+            found.matches = once(site.store, found.matches)?;
             Some((text, found))
         }
         None => None,
@@ -73,6 +77,27 @@ fn kind_of(params: &Params) -> Result<Option<Kind>, Invalid> {
         reason: format!("{name:?} is not a kind of record"),
     };
     Kind::from_stem(name).map(Some).ok_or_else(unknown)
+}
+
+/// The matches without the turns and tool calls whose messages are among them: importers record
+/// both, at the same time.
+fn once(store: &Store, matches: Vec<SearchMatch>) -> Result<Vec<SearchMatch>> {
+    let (mut ids, mut calls) = (HashSet::new(), HashSet::new());
+    for hit in matches.iter().filter(|hit| hit.kind == Kind::Messages) {
+        let id = hit.key.parse().ok();
+        let message = id.map(|id| store.get_message(id)).transpose()?.flatten();
+        ids.insert(hit.key.clone());
+        calls.extend(message.and_then(|message| Some((hit.at, message.tool_call_id?))));
+    }
+    let is_again = |hit: &SearchMatch| match hit.kind {
+        Kind::ConversationTurns => ids.contains(&hit.key),
+        Kind::ToolCalls => {
+            let call = hit.key.split_once(' ').map(|(_, call)| call);
+            call.is_some_and(|call| calls.contains(&(hit.at, call.to_owned())))
+        }
+        _ => false,
+    };
+    Ok(matches.into_iter().filter(|hit| !is_again(hit)).collect())
 }
 
 fn hit(hit: &SearchMatch, text: &str) -> Markup {

@@ -1,5 +1,8 @@
 //! The web page: who may read it, and what its answers are. The browser's tests are in `tests/page`.
 
+use std::path::Path;
+
+use decklog::import::{Expired, Importer};
 use decklog::privacy::AccessRole;
 use decklog::{
     Client, Conversation, ConversationMessage, Role, Timestamp, ToolCallDone, ToolCallReq,
@@ -297,4 +300,41 @@ fn the_overview_of_an_old_history_says_where_its_messages_are() {
         assert!(found.contains(hour), "{path}: {found}");
         assert_eq!(found.contains("week of 2025-12-08"), path.ends_with("all"));
     }
+}
+
+#[test]
+fn what_an_importer_records_twice_is_found_once_and_linked() {
+    let service = Service::start();
+    let mut importer = Importer::new(&service.store).expired(Expired::Keep);
+    let session = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/codex-rollout.jsonl");
+    importer.path(&session).unwrap();
+    importer.finish().unwrap();
+    let page = |path: &str| service.client().get(path).text().to_owned();
+    let hits = |text: &str, kind: &str| text.matches(&format!("<strong>{kind}</strong>")).count();
+    let all = page("/ui/search?text=myapp");
+    let messages = hits(&all, "messages");
+    assert!(messages > 5, "{all}");
+    let twice = ["conversation_turns", "tool_calls"].map(|kind| hits(&all, kind));
+    assert_eq!(twice, [0, 0], "{all}");
+    assert!(all.contains(&format!(
+        "{} matches",
+        messages + hits(&all, "conversations")
+    )));
+    // They are still there.
+    for kind in ["conversation_turns", "tool_calls"] {
+        let found = page(&format!("/ui/search?text=myapp&kind={kind}"));
+        assert!(hits(&found, kind) > 1, "{found}");
+    }
+    let conversation = "019b04ae-b1c6-7c72-a134-a4c2de66058c";
+    let calls = page("/ui/calls");
+    let link = format!("<a href=\"/ui/conversations/{conversation}?at=");
+    assert_eq!(calls.matches(&link).count(), 5, "{calls}");
+    // Records of tokens are lines, not empty answers.
+    let transcript = page(&format!("/ui/conversations/{conversation}"));
+    let tokens = transcript.matches("class=\"message usage\"").count();
+    assert_eq!(
+        tokens,
+        transcript.matches("<strong>Tokens</strong>").count()
+    );
+    assert!(tokens > 3, "{transcript}");
 }
