@@ -152,8 +152,8 @@ impl AnalyticsQuery {
         }
         let mut group = match (&self.group, defaults.group) {
             (Some(group), None) if !group.is_empty() => {
-                let message = format!("{report} has no groups: omit group");
-                return Err(Error::invalid(message));
+                let message = format!("{report} has no groups: omit them");
+                return Err(Error::invalid(message).with_field("group"));
             }
             (Some(group), _) => group.clone(),
             (None, group) => group.unwrap_or_default().to_vec(),
@@ -161,12 +161,12 @@ impl AnalyticsQuery {
         group.sort_unstable();
         group.dedup();
         if let (Some(_), None) = (self.bucket, defaults.bucket) {
-            let message = format!("{report} has no buckets: omit bucket");
-            return Err(Error::invalid(message));
+            let message = format!("{report} has no rows by day, week or month: omit the period");
+            return Err(Error::invalid(message).with_field("bucket"));
         }
         if self.sort.is_some() && !defaults.has_sort {
-            let message = format!("{report} has a fixed order: omit sort");
-            return Err(Error::invalid(message));
+            let message = format!("{report} has a fixed order: omit it");
+            return Err(Error::invalid(message).with_field("sort"));
         }
         if let Some(limit) = self.limit.filter(|limit| *limit > ROWS_MAX) {
             let message = format!("limit is {limit}: must be at most {ROWS_MAX}");

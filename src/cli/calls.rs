@@ -4,7 +4,7 @@ use decklog::query::{CallQuery, Order};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::list::{List, Part};
+use super::list::{List, Part, none_found};
 
 /// List tool calls with their outcomes, latest first
 #[derive(Debug, clap::Args)]
@@ -23,11 +23,9 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
-    let list = List::from(
-        Order::NewestFirst,
-        args.part,
-        "no calls match; names are case-sensitive",
-    );
+    let is_named = args.query.tool_name.is_some() || args.query.vendor.is_some();
+    let none = none_found("calls", is_named);
+    let list = List::from(Order::NewestFirst, args.part, &none);
     list.print(context, &args.query, |query| {
         store.as_of(args.as_of).tool_calls(query)
     })

@@ -1,11 +1,11 @@
 //! `decklog conversations`
 
-use decklog::human::count;
+use decklog::human::{count, counted};
 use decklog::query::{ConversationQuery, ConversationSort, Order};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::list::Printer;
+use super::list::{Printer, none_found};
 use super::pages::each;
 use super::show::Listed;
 
@@ -69,7 +69,20 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         },
         |conversation| printer.print(&Listed::of(&store, conversation)?),
     )?;
-    let shown = printer.end("no conversations match; names are case-sensitive")?;
+    let query = &args.query;
+    let names = [
+        &query.workspace,
+        &query.project,
+        &query.user_id,
+        &query.session_id,
+    ];
+    let none = if total > 0 {
+        let total = counted(total as u64, "conversation");
+        format!("{total} found: give an --offset below that")
+    } else {
+        none_found("conversations", names.iter().any(|name| name.is_some()))
+    };
+    let shown = printer.end(&none)?;
     let next = args.offset.saturating_add(shown);
     if next < total {
         let (shown, total) = (count(shown as u64), count(total as u64));

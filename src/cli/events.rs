@@ -4,7 +4,7 @@ use decklog::query::EventQuery;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::list::{List, Part};
+use super::list::{List, Part, none_found};
 
 /// List events, by id
 ///
@@ -23,10 +23,7 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
-    let list = List::log(
-        context,
-        args.part,
-        "no events match; types are case-sensitive",
-    );
+    let none = none_found("events", args.query.event_type.is_some());
+    let list = List::log(context, args.part, &none);
     list.print(context, &args.query, |query| store.events(query))
 }

@@ -12,8 +12,11 @@ use decklog::{Key, Kind, Store};
 use uuid::Uuid;
 
 use super::context::Context;
-use super::exit::Failure;
+use super::exit::{Exit, Failure};
 use super::output::Colours;
+
+/// Minimum characters of the start of an id.
+const ID_CHARS_MIN: usize = 4;
 
 /// The record that an argument names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +44,35 @@ fn named(command: &str, argument: &str) -> Option<Named> {
         ("thoughts", "id") => Kind::ThoughtRecords,
         _ => return None,
     }))
+}
+
+/// A run, by its first event, or a session, by its conversation or thread.
+#[derive(Debug, Clone, Copy)]
+pub enum Root {
+    Event(i64),
+    Session(Uuid),
+}
+
+impl Root {
+    /// The root that a text names: the number of an event, or the id of a conversation, its start,
+    /// or `latest`.
+    pub fn named(store: &Store, text: &str) -> Result<Root, Failure> {
+        let event = text.parse().ok();
+        if let Some(event) = event
+            && (text.len() < ID_CHARS_MIN || store.get_event(event)?.is_some())
+        {
+            return Ok(Root::Event(event));
+        }
+        // The start of an id may have digits alone.
+        match (store.find_key(Kind::Conversations, text), event) {
+            (Ok(Key::Conversation(id)), _) => Ok(Root::Session(id)),
+            (Ok(other), _) => Err(Failure::usage(format!("{other} is no conversation"))),
+            (Err(error), Some(event)) if error.kind() == decklog::ErrorKind::NotFound => {
+                Ok(Root::Event(event))
+            }
+            (Err(error), _) => Err(error.into()),
+        }
+    }
 }
 
 /// Finds the records that arguments name. The store is opened when the first id needs it.
@@ -165,6 +197,9 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for Id<T> {
                 Some(id) => return Ok(id),
                 None => Failure::usage("the record has no such id"),
             },
+            Err(Failure::Told(exit @ (Exit::Usage | Exit::Findings), message)) => {
+                Failure::Told(exit, message + &or_a_list(command))
+            }
             Err(failure) => failure,
         };
         let mut told = self
@@ -175,6 +210,16 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for Id<T> {
         told.get_or_insert(failure);
         Err(clap::Error::new(ErrorKind::ValueValidation).with_cmd(command))
     }
+}
+
+/// What else may stand in the place of an id: the names of lists.
+fn or_a_list(command: &Command) -> String {
+    let lists = command.get_subcommands().map(Command::get_name);
+    let lists: Vec<&str> = lists.filter(|name| *name != "help").collect();
+    if lists.is_empty() {
+        return String::new();
+    }
+    format!("; or the name of a list: {}", lists.join(", "))
 }
 
 #[cfg(test)]

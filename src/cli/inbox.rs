@@ -29,7 +29,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     if args.counts {
         return counts(context, store.inbox().counts()?);
     }
-    let list = List::from(Order::OldestFirst, args.part, "no tasks match");
+    let list = List::from(Order::OldestFirst, args.part, "no tasks found");
     list.print(context, &args.query, |query| store.inbox().list(query))
 }
 

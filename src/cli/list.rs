@@ -51,6 +51,16 @@ macro_rules! paged {
 
 paged! { CallQuery EventQuery HistoryQuery MessageQuery ProposalQuery TaskQuery TurnQuery }
 
+/// The message for an empty list. `is_named`: records were asked for by a name.
+pub fn none_found(records: &str, is_named: bool) -> String {
+    let hint = if is_named {
+        "; names are case-sensitive"
+    } else {
+        ""
+    };
+    format!("no {records} found{hint}")
+}
+
 /// A list to be printed.
 #[derive(Debug)]
 pub struct List<'a> {

@@ -42,7 +42,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     {
         return Ok(missing(Key::Conversation(id)));
     }
-    let none = "no messages match";
+    let none = "no messages found";
     let list = match id {
         Some(_) => List::from(Order::OldestFirst, args.part, none),
         None => List::log(context, args.part, none),

@@ -23,7 +23,7 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
-    let list = List::from(Order::NewestFirst, args.part, "no proposals match");
+    let list = List::from(Order::NewestFirst, args.part, "no proposals found");
     list.print(context, &args.query, |query| {
         store.as_of(args.as_of).proposals(query)
     })

@@ -11,7 +11,7 @@ use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::get::missing;
-use super::list::Printer;
+use super::list::{Printer, none_found};
 use super::output::{self, Output};
 use super::pages::{PAGE_RECORDS, each};
 use super::verify;
@@ -88,7 +88,7 @@ pub fn list(args: &Listed, context: &mut Context) -> Result<Exit, Failure> {
     let rest = each(limit, PAGE_RECORDS, None, page, |thought| {
         printer.print(&thought)
     })?;
-    printer.end("no thoughts match; tasks are case-sensitive")?;
+    printer.end(&none_found("thoughts", args.task.is_some()))?;
     if rest.is_some() {
         context.say_below("there are more: set --limit")?;
     }

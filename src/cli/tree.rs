@@ -3,15 +3,15 @@
 use decklog::human::{count, counted};
 use decklog::query::{ConversationQuery, EventQuery, Order, TurnQuery};
 use decklog::tree::{EventNode, SessionItem, SessionNode};
-use decklog::{ErrorKind, Key, Kind, Store};
+use decklog::{Key, Store};
 use serde::Serialize;
-use uuid::Uuid;
 
 use super::branches::{Node, draw};
 use super::context::Context;
 use super::escape::clipped;
 use super::exit::{Exit, Failure};
 use super::get::missing;
+use super::ids::Root;
 use super::list::Paged;
 use super::output;
 use super::show::failure_in_row;
@@ -36,34 +36,11 @@ pub struct Args {
     id: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Root {
-    Event(i64),
-    Session(Uuid),
-}
-
-/// The root that a text names.
-fn named(store: &Store, text: &str) -> Result<Root, Failure> {
-    let event = text.parse().ok();
-    if let Some(event) = event
-        && (text.len() < 4 || store.get_event(event)?.is_some())
-    {
-        return Ok(Root::Event(event));
-    }
-    // The start of an id may have digits alone.
-    match (store.find_key(Kind::Conversations, text), event) {
-        (Ok(Key::Conversation(id)), _) => Ok(Root::Session(id)),
-        (Ok(other), _) => Err(Failure::usage(format!("{other} is no conversation"))),
-        (Err(error), Some(event)) if error.kind() == ErrorKind::NotFound => Ok(Root::Event(event)),
-        (Err(error), _) => Err(error.into()),
-    }
-}
-
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
     let root = match args.id.as_deref() {
         None => latest(&store)?,
-        Some(id) => Some(named(&store, id)?),
+        Some(id) => Some(Root::named(&store, id)?),
     };
     match root {
         Some(Root::Event(id)) => match store.event_tree(id)? {

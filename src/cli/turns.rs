@@ -25,7 +25,7 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
-    let list = List::log(context, args.part, "no turns match");
+    let list = List::log(context, args.part, "no turns found");
     list.print(context, &args.query, |query| {
         store.as_of(args.as_of).turns(query)
     })

@@ -330,13 +330,22 @@ fn what_cannot_be_told_is_refused() {
         group: Some(vec![Dimension::Model]),
         ..AnalyticsQuery::default()
     };
-    refused(analytics.active(&grouped).map(drop), "omit group");
-    refused(analytics.dashboard(&grouped).map(drop), "omit group");
+    refused(
+        analytics.active(&grouped).map(drop),
+        "has no groups: omit them",
+    );
+    refused(
+        analytics.dashboard(&grouped).map(drop),
+        "has no groups: omit them",
+    );
     let by_day = AnalyticsQuery {
         bucket: Some(Bucket::Day),
         ..AnalyticsQuery::default()
     };
-    refused(analytics.dashboard(&by_day).map(drop), "omit bucket");
+    refused(
+        analytics.dashboard(&by_day).map(drop),
+        "by day, week or month: omit the period",
+    );
     let long = AnalyticsQuery {
         limit: Some(100_001),
         ..AnalyticsQuery::default()

@@ -3,19 +3,19 @@
 use std::io::Write as _;
 use std::str::FromStr;
 
+use decklog::Store;
 use decklog::page::Report;
 use decklog::record::{Day, epoch_ms};
-use decklog::{Key, Kind, Store};
 
 use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::ids::Root;
 
 /// What a report is about.
 #[derive(Debug, Clone)]
 pub enum What {
-    /// By its id, the start of its id, or as `latest`.
-    Conversation(String),
-    Run(i64),
+    /// A conversation or a run, as [`Root::named`] reads it.
+    Root(String),
     Days(Day, Option<Day>),
 }
 
@@ -23,8 +23,8 @@ impl FromStr for What {
     type Err = String;
 
     fn from_str(text: &str) -> Result<What, String> {
-        if let Ok(event) = text.parse() {
-            return Ok(What::Run(event));
+        if text.parse::<i64>().is_ok() {
+            return Ok(What::Root(text.to_owned()));
         }
         let day = |text: &str| epoch_ms(text).and_then(Day::of).map_err(|e| e.to_string());
         if let Some((since, last)) = text.split_once("..") {
@@ -35,7 +35,7 @@ impl FromStr for What {
             let is_day = text == "yesterday" || text.parse::<Day>().is_ok();
             return Ok(What::Days(since, is_day.then_some(since)));
         }
-        Ok(What::Conversation(text.to_owned()))
+        Ok(What::Root(text.to_owned()))
     }
 }
 
@@ -48,11 +48,10 @@ pub fn write(what: Option<&What>, context: &mut Context) -> Result<Exit, Failure
 
 fn report(store: &Store, what: Option<&What>) -> Result<Report, Failure> {
     Ok(match what {
-        Some(What::Conversation(id)) => match store.find_key(Kind::Conversations, id)? {
-            Key::Conversation(id) => Report::Conversation(id),
-            _ => return Err(Failure::usage(format!("{id:?} is no conversation"))),
+        Some(What::Root(root)) => match Root::named(store, root)? {
+            Root::Session(id) => Report::Conversation(id),
+            Root::Event(event) => Report::Run(event),
         },
-        Some(What::Run(event)) => Report::Run(*event),
         Some(What::Days(since, last)) => {
             let after = |day: &Day| Day::of(day.bounds_ms().1);
             let until = last.as_ref().map(after).transpose()?;

@@ -184,7 +184,7 @@ fn list(listed: &Listed, context: &mut Context) -> Result<Exit, Failure> {
         Listed::Inbox(args) => inbox::run(args, context),
         Listed::History(args) => {
             let store = context.open_to_read()?;
-            let list = List::from(Order::OldestFirst, args.part, "no entries match");
+            let list = List::from(Order::OldestFirst, args.part, "no entries found");
             list.print(context, &args.query, |query| store.history_entries(query))
         }
         Listed::Thoughts(args) => thoughts::list(args, context),

@@ -373,7 +373,7 @@ impl Teller<'_> {
         if self.csv {
             table.csv(&mut context.out)?;
         } else if all == 0 {
-            output::say("no such messages in this period");
+            output::say("there is nothing to report in this period");
         } else {
             table.print(&mut context.out)?;
         }

@@ -131,3 +131,49 @@ fn one_record_is_found_by_its_key() {
     let latest = log.json(&["get", "conversations", "latest"]);
     assert_eq!(latest[0]["id"], log.json(&["conversations"])[0]["id"]);
 }
+
+#[test]
+fn a_list_without_records_says_what_to_change() {
+    let log = Log::imported();
+    for (args, expected) in [
+        (&["calls", "--since", "2030-01-01"][..], "no calls found\n"),
+        (
+            &["calls", "--tool", "BASH"][..],
+            "no calls found; names are case-sensitive\n",
+        ),
+        (
+            &["conversations", "--offset", "9"][..],
+            "3 conversations found: give an --offset below that\n",
+        ),
+        (
+            &["conversations", "--project", "none"][..],
+            "no conversations found; names are case-sensitive\n",
+        ),
+        (
+            &["export", "csv", "histroy"][..],
+            "\"histroy\" names none of the conversations: give the id, or at least its first 4 characters, or 'latest'; or the name of a list: turns, calls, proposals, conversations, messages, events, inbox, history, thoughts, rollups\n",
+        ),
+    ] {
+        let output = log.run(args);
+        assert_eq!(err(&output), format!("decklog: {expected}"), "{args:?}");
+        assert_eq!(out(&output), "", "{args:?}");
+    }
+}
+
+#[test]
+fn the_start_of_an_id_may_have_digits_alone() {
+    let log = Log::keeping_all();
+    let conversation = "66031234-0000-4000-8000-000000000001";
+    log.record(&[format!(
+        r#"{{"kind":"conversations","id":"{conversation}","client":"cli","title":"a quince"}}"#
+    )]);
+    let tree = log.ok(&["tree", "6603"]);
+    assert!(tree.contains(conversation), "{tree}");
+    #[cfg(feature = "page")]
+    {
+        let page = log.ok(&["export", "html", "6603"]);
+        assert!(page.contains("a quince"), "{page}");
+        let missing = log.run(&["export", "html", "6604"]);
+        assert!(err(&missing).contains("event 6604"), "{}", err(&missing));
+    }
+}

@@ -207,7 +207,14 @@ fn what_makes_no_sense_is_told() {
             ][..],
             "until must be later",
         ),
-        (&["stats", "active", "--group", "model"][..], "omit group"),
+        (
+            &["stats", "active", "--group", "model"][..],
+            "active has no groups: omit them",
+        ),
+        (
+            &["stats", "projects", "--bucket", "day"][..],
+            "projects has no rows by day, week or month: omit the period",
+        ),
         (
             &["stats", "usage", "--limit", "1000000"][..],
             "at most 100000",
@@ -219,7 +226,7 @@ fn what_makes_no_sense_is_told() {
     }
     let none = log.run(&["stats", "models", "--until", "2025-01-01"]);
     assert_eq!((code(&none), out(&none)), (OK, String::new()));
-    assert!(err(&none).contains("no such messages"));
+    assert!(err(&none).contains("there is nothing to report"));
     let limited = log.run(&["stats", "usage", "--limit", "1"]);
     assert!(
         err(&limited).contains("1 of 3 rows shown"),
