@@ -1,7 +1,8 @@
 //! `decklog erase`
 
-use decklog::ErrorKind;
 use decklog::retention::{EraseOptions, ErasedPart, Erasure};
+use decklog::{ErrorKind, Store};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::context::Context;
@@ -9,11 +10,15 @@ use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::output;
 use super::removal::{self, Part};
+use super::show::row;
 
 /// Erase a conversation, a user or a request from every file of the store
 ///
 /// Files in quarantine/ are erased too. If it is interrupted, run it again. If other processes keep
 /// recording the data, it stops within about 30 seconds, with exit code 5.
+///
+/// Ids may be given by their start or as 'latest'. The first line of the output has the whole id, and
+/// the title of a conversation; --dry-run shows it without erasing.
 ///
 /// 'decklog import' and 'decklog replay --into' then skip it, even if the log had none of it.
 /// 'decklog import --restore-erased' restores it. Recording it again is allowed.
@@ -68,6 +73,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         (None, None) => Erasure::User(args.what.user.clone().unwrap_or_default()),
     };
     let store = context.open_to_change()?;
+    name(&store, &what, context)?;
     let erased = removal::print(context, args.dry_run, "erased", |progress| {
         let options = EraseOptions {
             dry_run: args.dry_run,
@@ -105,6 +111,28 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     Ok(Exit::with_findings(
         is_missing || !erased.foreign.is_empty() || !erased.other_keys.is_empty(),
     ))
+}
+
+/// Names what an id, its start or `latest` stands for, before anything is erased.
+fn name(store: &Store, what: &Erasure, context: &mut Context) -> Result<(), Failure> {
+    let (value, text) = match what {
+        Erasure::Conversation(id) => {
+            // If it cannot be read, its lines are erased all the same, or the erasure says why not.
+            let known = store.get_conversation(*id).ok().flatten();
+            let title = known.and_then(|(it, _)| store.conversation_title(&it).ok().flatten());
+            let shown = one_line(title.as_deref().unwrap_or_default());
+            let text = format!("conversation {id}  {shown}");
+            (json!({ "conversation": id, "title": title }), text)
+        }
+        Erasure::Request(id) => (json!({ "request": id }), format!("request {id}")),
+        Erasure::User(_) => return Ok(()),
+    };
+    if context.json {
+        context.out.json(&value)?;
+    } else {
+        row(&mut context.out, &text)?;
+    }
+    Ok(context.out.flush()?)
 }
 
 impl Part for ErasedPart {

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::json;
+
 use super::*;
 
 use super::super::erase::holding;
@@ -223,7 +225,8 @@ fn erase_leaves_no_trace_but_that_it_took_place() {
     fs::write(log.file("quarantine/messages.0001.jsonl"), &held).unwrap();
     fs::write(day.join("messages.0001.jsonl.tmp"), &held).unwrap();
     let done = log.json(&["erase", "--conversation", &key]);
-    let named = done.iter().map(|part| part["file"].as_str().unwrap());
+    assert_eq!(done[0], json!({ "conversation": key, "title": WORD }));
+    let named = done[1..].iter().map(|part| part["file"].as_str().unwrap());
     assert!(
         named
             .clone()
@@ -237,11 +240,46 @@ fn erase_leaves_no_trace_but_that_it_took_place() {
     let output = log.run(&["erase", "--conversation", &key]);
     assert_eq!(
         (code(&output), out(&output)),
-        (FINDINGS, "nothing erased\n".to_owned())
+        (FINDINGS, format!("conversation {key}\nnothing erased\n"))
     );
     let mut turns = log.column(&["turns"], "content");
     turns.sort_by_key(Value::to_string);
     assert_eq!(turns, ["new", "other", "second"]);
+}
+
+/// Bug: it did not say which conversation `latest` or the start of an id stood for.
+#[test]
+fn erase_names_what_it_found_before_it_erases() {
+    let log = Log::new();
+    let titled = conversation(1).replacen('{', r#"{"title":"Sum\u001b[31m of it","#, 1);
+    let call = request(2, 1_766_832_000_000, "shell", r#"{"command":"ls"}"#);
+    log.record(&[titled, message(101, 1, "said"), call]);
+    let full = id(1);
+    let first = |args: &[&str]| out(&log.run(args)).lines().next().unwrap().to_owned();
+    for shortened in ["latest", &full[..8], &full] {
+        let args = ["erase", "--conversation", shortened, "--dry-run"];
+        let named = first(&args);
+        assert!(
+            named.starts_with(&format!("conversation {full}  Sum")),
+            "{named}"
+        );
+        assert!(!named.contains('\u{1b}'), "{named}");
+        let would = log.json(&args);
+        let expected = json!({ "conversation": full, "title": "Sum\u{1b}[31m of it" });
+        assert_eq!(would[0], expected);
+        assert!(would[1]["file"].is_string(), "{would:?}");
+    }
+    let request = first(&["erase", "--request", "latest", "--dry-run"]);
+    assert_eq!(request, format!("request {}", id(2)));
+    let done = log.ok(&["erase", "--conversation", "latest"]);
+    assert!(
+        done.starts_with(&format!("conversation {full}  Sum")),
+        "{done}"
+    );
+    assert!(
+        done.ends_with("bytes\n") && done.contains("2 lines erased"),
+        "{done}"
+    );
 }
 
 #[test]
@@ -262,7 +300,7 @@ fn erase_says_what_is_to_be_repaired_first() {
         let said = err(&output);
         let told = ["messages.0001.jsonl at byte ", "'decklog repair' first"];
         assert!(told.iter().all(|told| said.contains(told)), "{said}");
-        assert_eq!(out(&output), "");
+        assert_eq!(out(&output), format!("conversation {}  {WORD}\n", id(1)));
         assert!(fs::read_to_string(&messages).unwrap().contains(WORD));
         let conversations = log.file("2025-12-27/conversations.0001.jsonl");
         assert!(fs::read_to_string(conversations).unwrap().contains(&id(1)));
