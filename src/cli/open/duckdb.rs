@@ -7,10 +7,7 @@ use super::{Segments, Start};
 
 pub fn start(files: &[Segments], args: &[OsString]) -> Start {
     let views: Vec<String> = files.iter().map(view).collect();
-    let mut all: Vec<OsString> = Vec::new();
-    if !views.is_empty() {
-        all.extend(["-cmd".into(), views.join("\n").into()]);
-    }
+    let mut all: Vec<OsString> = vec!["-cmd".into(), views.join("\n").into()];
     all.extend_from_slice(args);
     Start {
         program: "duckdb",

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::Command;
+use std::slice;
 
 use clap::Subcommand;
 use decklog::Kind;
@@ -122,32 +123,30 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let path = std::path::absolute(store.path());
     let path = path.unwrap_or_else(|_| store.path().to_owned());
     drop(store);
-    let kinds = |kind: &Option<Kind>| kind.map_or(Kind::ALL.to_vec(), |kind| vec![kind]);
-    let (start, wanted) = match &args.program {
-        Program::Duckdb { args } => (duckdb::start(&segments::of(&path, &Kind::ALL)?, args), None),
-        Program::Lnav { kind, args } => {
-            let files = segments::of(&path, &kinds(kind))?;
-            (lnav::start(files, args)?, *kind)
-        }
-        Program::Jq { kind, args } => {
-            let files = segments::of(&path, &kinds(kind))?;
-            let args = match &**args {
-                [] => vec![".".into()],
-                args => args.to_vec(),
-            };
-            let start = Start {
-                program: "jq",
-                install: "apt install jq, brew install jq, or https://jqlang.org",
-                args,
-                files,
-            };
-            (start, *kind)
-        }
+    let kind = match &args.program {
+        Program::Duckdb { .. } => None,
+        Program::Lnav { kind, .. } | Program::Jq { kind, .. } => *kind,
     };
-    if let Some(kind) = wanted.filter(|_| start.files.is_empty()) {
-        let message = format!("the log has no {}", kind.stem());
+    let files = segments::of(&path, kind.as_ref().map_or(&Kind::ALL, slice::from_ref))?;
+    // Without files, jq would wait for its standard input.
+    if files.is_empty() {
+        let what = kind.map_or("records", Kind::stem);
+        let message = format!("the log has no {what}");
         return Err(Failure::Told(Exit::Findings, message));
     }
+    let start = match &args.program {
+        Program::Duckdb { args } => duckdb::start(&files, args),
+        Program::Lnav { args, .. } => lnav::start(files, args)?,
+        Program::Jq { args, .. } => Start {
+            program: "jq",
+            install: "apt install jq, brew install jq, or https://jqlang.org",
+            args: match &**args {
+                [] => vec![".".into()],
+                args => args.to_vec(),
+            },
+            files,
+        },
+    };
     if args.print || !context.out.is_terminal() {
         let mut line = start.in_shell();
         line.push(b'\n');

@@ -165,6 +165,18 @@ fn a_program_that_is_missing_is_told_with_how_to_get_it() {
         (code(&output), err(&output)),
         (FINDINGS, "decklog: the log has no inbox\n".into())
     );
+    // Bug: jq without a file waited for standard input.
+    let empty = Log::new();
+    empty.record(&[]);
+    for program in ["jq", "duckdb", "lnav"] {
+        for options in [&["--print"][..], &["--color", "always"]] {
+            let args = [&["open", program], options].concat();
+            let output = empty.run(&args);
+            let told = "decklog: the log has no records\n".to_owned();
+            let found = (code(&output), out(&output), err(&output));
+            assert_eq!(found, (FINDINGS, String::new(), told), "{args:?}");
+        }
+    }
     let output = decklog(&["open", "jq", "--store", "/nonexistent/log"])
         .output()
         .unwrap();
