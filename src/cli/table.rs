@@ -90,10 +90,10 @@ impl Cell {
         })
     }
 
-    /// The cell in CSV: a plain number, or a text that is no formula of a spreadsheet.
-    fn plain(&self) -> Cow<'_, str> {
+    /// The cell in CSV: a plain number, or a text.
+    fn plain(&self, style: csv::Style) -> Cow<'_, str> {
         Cow::Owned(match self {
-            Cell::Text(text) => return csv::guarded(text.as_deref().unwrap_or_default().into()),
+            Cell::Text(text) => return style.text(text.as_deref().unwrap_or_default().into()),
             Cell::Id(id) => id.to_string(),
             Cell::Count(number) => number.to_string(),
             Cell::Duration(number) | Cell::Share(number) | Cell::Cost(number) => {
@@ -161,10 +161,13 @@ impl Table {
 
     /// Prints the rows as CSV (RFC 4180, but lines end with LF), after a line with the names of the
     /// columns. The total is left out: a program can compute it, and must not count it.
-    pub fn csv(&self, out: &mut Output) -> io::Result<()> {
-        csv_line(out, self.columns.iter().map(|column| column.key.into()))?;
+    pub fn csv(&self, out: &mut Output, style: csv::Style) -> io::Result<()> {
+        csv_line(out, &style.heading(self.columns.iter().map(|it| it.key))?)?;
         let mut rows = self.rows.iter();
-        rows.try_for_each(|row| csv_line(out, row.iter().map(Cell::plain)))
+        rows.try_for_each(|row| {
+            let cells = row.iter().map(|cell| cell.plain(style));
+            csv_line(out, &csv::line(cells)?)
+        })
     }
 
     fn size(&self, row: &[Cell]) -> f64 {
@@ -294,12 +297,11 @@ impl Table {
 }
 
 /// A line of CSV: byte for byte, unless a terminal shows it.
-fn csv_line<'a>(out: &mut Output, cells: impl Iterator<Item = Cow<'a, str>>) -> io::Result<()> {
-    let text = csv::line(cells)?;
+fn csv_line(out: &mut Output, text: &str) -> io::Result<()> {
     if out.is_terminal() {
-        return out.line(&one_line(&text));
+        return out.line(&one_line(text));
     }
-    out.line(&text)
+    out.line(text)
 }
 
 /// A bar for a part of the greatest value, in eighths of a column. Anything above 0 is seen.
@@ -375,11 +377,13 @@ mod tests {
 
     #[test]
     fn cells_of_csv_are_plain() {
-        assert_eq!(Cell::Count(1_234_567).plain(), "1234567");
-        assert_eq!(Cell::Cost(Some(0.5)).plain(), "0.5");
-        assert_eq!(Cell::Duration(None).plain(), "");
-        assert_eq!(Cell::Text(Some("a,b".to_owned())).plain(), "a,b");
-        assert_eq!(Cell::Text(Some("=1+1".to_owned())).plain(), "'=1+1");
+        let plain = |cell: Cell| cell.plain(csv::Style::default()).into_owned();
+        assert_eq!(plain(Cell::Count(1_234_567)), "1234567");
+        assert_eq!(plain(Cell::Cost(Some(0.5))), "0.5");
+        assert_eq!(plain(Cell::Duration(None)), "");
+        for text in ["a,b", "=1+1"] {
+            assert_eq!(plain(Cell::Text(Some(text.to_owned()))), text);
+        }
     }
 
     #[test]

@@ -20,16 +20,29 @@ pub fn line<'a>(cells: impl Iterator<Item = Cow<'a, str>>) -> io::Result<String>
     Ok(text)
 }
 
-/// Whether a spreadsheet would take a text for a formula.
-fn is_formula(text: &str) -> bool {
-    text.starts_with(['=', '+', '-', '@', '\t', '\r'])
+/// How texts are written.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct Style {
+    /// For spreadsheets: put ' before a text that begins like a formula, and a byte order mark at
+    /// the start
+    #[arg(long, global = true, display_order = 99)]
+    spreadsheet: bool,
 }
 
-/// A text as a spreadsheet shows it, never a formula.
-pub fn guarded(text: Cow<'_, str>) -> Cow<'_, str> {
-    if is_formula(&text) {
-        Cow::Owned(format!("'{text}"))
-    } else {
-        text
+impl Style {
+    /// The first line: the names of the columns.
+    pub fn heading<'a>(self, names: impl Iterator<Item = &'a str>) -> io::Result<String> {
+        let names = line(names.map(Cow::Borrowed))?;
+        let mark = if self.spreadsheet { "\u{feff}" } else { "" };
+        Ok(format!("{mark}{names}"))
+    }
+
+    /// A text in a cell. In a spreadsheet it is shown as it is, and is never a formula.
+    pub fn text(self, text: Cow<'_, str>) -> Cow<'_, str> {
+        if self.spreadsheet && text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+            Cow::Owned(format!("'{text}"))
+        } else {
+            text
+        }
     }
 }

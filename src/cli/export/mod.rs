@@ -48,10 +48,8 @@ enum Format {
     /// begins with =, +, - or @ as a formula, unless --spreadsheet is given.
     #[command(mut_subcommands(without_display_options))]
     Csv {
-        /// For spreadsheets: put ' before a text that begins like a formula, and a byte order mark
-        /// at the start
-        #[arg(long, global = true, display_order = 99)]
-        spreadsheet: bool,
+        #[command(flatten)]
+        style: csv::Style,
         #[command(flatten)]
         what: What,
     },
@@ -133,12 +131,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
 
 fn write(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let (what, sheet) = match &args.format {
-        Format::Csv { spreadsheet, what } => (
-            what,
-            Some(Sheet::Csv {
-                is_for_spreadsheets: *spreadsheet,
-            }),
-        ),
+        Format::Csv { style, what } => (what, Some(Sheet::Csv(*style))),
         Format::Jsonl(what) => (what, None),
         Format::Markdown(what) => (what, Some(Sheet::Markdown)),
         #[cfg(feature = "page")]

@@ -25,7 +25,7 @@ const CELL_CHARS_MAX: usize = 200;
 /// How a list is written.
 #[derive(Debug, Clone, Copy)]
 pub enum Sheet {
-    Csv { is_for_spreadsheets: bool },
+    Csv(csv::Style),
     Markdown,
 }
 
@@ -96,13 +96,9 @@ impl Table {
     /// The line, or the lines, before the first record.
     pub fn heading<T: Shown>(&self, out: &mut Output) -> io::Result<()> {
         match self.sheet {
-            Sheet::Csv {
-                is_for_spreadsheets,
-            } => {
-                let names = self.columns.iter();
-                let names = csv::line(names.map(|(name, _)| Cow::Borrowed(*name)))?;
-                let mark = if is_for_spreadsheets { "\u{feff}" } else { "" };
-                out.raw_line(&format!("{mark}{names}"))
+            Sheet::Csv(style) => {
+                let names = self.columns.iter().map(|(name, _)| *name);
+                out.raw_line(&style.heading(names)?)
             }
             Sheet::Markdown => {
                 let columns = || shown::<T>(usize::MAX);
@@ -120,11 +116,9 @@ impl Table {
     /// The line of a record.
     pub fn row<T: Shown>(&self, out: &mut Output, record: &T) -> io::Result<()> {
         match self.sheet {
-            Sheet::Csv {
-                is_for_spreadsheets,
-            } => {
+            Sheet::Csv(style) => {
                 let json = serde_json::to_string(&record.as_json())?;
-                out.raw_line(&csv_line(&self.columns, &json, is_for_spreadsheets)?)
+                out.raw_line(&csv_line(&self.columns, &json, style)?)
             }
             Sheet::Markdown => {
                 let cells = record.cells();
@@ -144,15 +138,14 @@ fn row(cells: impl Iterator<Item = String>) -> String {
 }
 
 /// The line of a record, given as JSON.
-fn csv_line(columns: &[Column], json: &str, is_for_spreadsheets: bool) -> io::Result<String> {
+fn csv_line(columns: &[Column], json: &str, style: csv::Style) -> io::Result<String> {
     let members: HashMap<&str, &RawValue> = serde_json::from_str(json)?;
     let mut cells = Vec::with_capacity(columns.len());
     for (name, type_name) in columns {
         let value = members.get(name).map_or("null", |value| value.get());
         let is_text = value.starts_with('"');
         let cell = cell(value, type_name)?;
-        let is_guarded = is_for_spreadsheets && is_text;
-        cells.push(if is_guarded { csv::guarded(cell) } else { cell });
+        cells.push(if is_text { style.text(cell) } else { cell });
     }
     csv::line(cells.into_iter())
 }

@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
+use super::export::csv;
 use super::output;
 use super::show;
 use super::table::{Cell, Column, Table};
@@ -32,6 +33,7 @@ use columns::{
 /// 1 %.
 #[derive(Debug, clap::Args)]
 #[command(
+    mut_arg("spreadsheet", |it| it.requires("csv")),
     after_help = "Examples:\n  decklog stats --since 2025-12-01\n  decklog stats --by week,model --csv > usage.csv\n  decklog stats --by tool\n  decklog stats models --since 2025-12-01 --by model,task_type\n  decklog stats usage --by month,model --json | jq '.rows[] | {bucket, model_used, tokens_out}'"
 )]
 pub struct Args {
@@ -60,9 +62,12 @@ pub struct Args {
     /// Maximum number of rows. Default: 1000
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Print the rows as CSV: plain numbers, no total
+    /// Print the rows as CSV: plain numbers, no total. A spreadsheet may run a text that begins with
+    /// =, +, - or @ as a formula, unless --spreadsheet is given
     #[arg(long)]
     csv: bool,
+    #[command(flatten)]
+    style: csv::Style,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -178,7 +183,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let analytics = store.analytics();
     let mut told = Teller {
         context,
-        csv: args.csv,
+        csv: args.csv.then_some(args.style),
     };
     match name {
         Name::Usage => {
@@ -355,7 +360,8 @@ fn texts(scope: &Scope, of: &RowKey) -> impl Iterator<Item = Cell> {
 /// Prints reports.
 struct Teller<'a> {
     context: &'a mut Context,
-    csv: bool,
+    /// Print CSV.
+    csv: Option<csv::Style>,
 }
 
 impl Teller<'_> {
@@ -370,8 +376,8 @@ impl Teller<'_> {
         if context.json {
             return Ok(context.out.json(report)?);
         }
-        if self.csv {
-            table.csv(&mut context.out)?;
+        if let Some(style) = self.csv {
+            table.csv(&mut context.out, style)?;
         } else if all == 0 {
             output::say("there is nothing to report in this period");
         } else {
@@ -386,7 +392,7 @@ impl Teller<'_> {
 
     /// Whether only one table is to be printed.
     fn is_for_programs(&self) -> bool {
-        self.csv || self.context.json
+        self.csv.is_some() || self.context.json
     }
 
     fn print_errors(&mut self, report: &ErrorsReport) -> Result<(), Failure> {

@@ -297,6 +297,35 @@ day,model_used,messages,requests,tokens_input,tokens_cache_read,tokens_cache_wri
     assert_eq!(none.lines().count(), 1);
 }
 
+/// The same rule as that of `export csv`.
+#[test]
+fn csv_may_be_for_spreadsheets() {
+    let log = Log::new();
+    let mut lines = vec![conversation(1)];
+    for (n, model) in [(2, "=1+1"), (3, "@sum"), (4, "plain"), (5, "1-2")] {
+        let model = format!(r#""role":"assistant","model_used":"{model}""#);
+        lines.push(message(n, 1, "said").replace(r#""role":"user""#, &model));
+    }
+    log.record(&lines);
+    let models = |text: &str| -> Vec<String> {
+        let names = text.lines().skip(1);
+        let names = names.map(|line| line.split(',').next().unwrap().to_owned());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    };
+    let args = ["stats", "--by", "model", "--csv"];
+    let plain = log.ok(&args);
+    assert!(plain.starts_with("model_used,"), "{plain}");
+    assert_eq!(models(&plain), ["1-2", "=1+1", "@sum", "plain"]);
+    let guarded = log.ok(&[&args[..], &["--spreadsheet"]].concat());
+    assert!(guarded.starts_with("\u{feff}model_used,"), "{guarded}");
+    assert_eq!(models(&guarded), ["'=1+1", "'@sum", "1-2", "plain"]);
+    let output = log.run(&["stats", "--spreadsheet"]);
+    assert_eq!(code(&output), USAGE);
+    assert!(err(&output).contains("--csv"), "{}", err(&output));
+}
+
 #[test]
 fn tables_fit_every_width() {
     let log = log();
