@@ -89,8 +89,27 @@ fn is_in_store(path: &Path, context: &Context) -> bool {
     }
 }
 
+/// The file that the value of an option names; `-` is standard output.
+pub fn named(path: &Path) -> Option<&Path> {
+    (path != Path::new("-")).then_some(path)
+}
+
+/// The file at the end of symbolic links. It need not exist.
+fn linked(path: &Path) -> io::Result<PathBuf> {
+    const LINKS_MAX: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        match fs::read_link(&path) {
+            // From the directory of the link, unless it is absolute.
+            Ok(to) => path = path.parent().unwrap_or(Path::new("")).join(to),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
 /// Runs `write` with a file as the output, then prints what was written. Without a result to keep,
-/// no file is written.
+/// no file is written. A symbolic link stays, and the file that it names is written.
 pub fn write_to(
     path: &Path,
     is_forced: bool,
@@ -98,9 +117,12 @@ pub fn write_to(
     write: impl FnOnce(&mut Context) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     let shown = path.display();
+    let failed = |error: io::Error| Failure::store(format!("cannot write {shown}: {error}"));
+    let target = linked(path).map_err(failed)?;
     match fs::metadata(path) {
         Ok(known) if !known.is_file() => {
-            let message = format!("{shown} is not a regular file: leave out -o to write to a pipe");
+            let message =
+                format!("{shown} is not a regular file: give '-' to write to standard output");
             return Err(Failure::usage(message));
         }
         Ok(_) if !is_forced => {
@@ -109,12 +131,11 @@ pub fn write_to(
         }
         _ => {}
     }
-    if is_in_store(path, context) {
+    if is_in_store(&target, context) {
         let message = format!("{shown} is in the directory of the log: give a file outside of it");
         return Err(Failure::usage(message));
     }
-    let failed = |error: io::Error| Failure::store(format!("cannot write {shown}: {error}"));
-    let file = NewFile::create(path).map_err(failed)?;
+    let file = NewFile::create(&target).map_err(failed)?;
     let is_json = context.json;
     let stdout = std::mem::replace(&mut context.out, Output::file(file));
     let ended = write(context);

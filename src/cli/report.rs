@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::export::html;
-use super::files::write_to;
+use super::files::{named, write_to};
 
 /// Write a conversation, a run or the figures of a period as a web page in one file
 ///
@@ -15,7 +15,7 @@ use super::files::write_to;
     after_help = "Examples:\n  decklog report --html today.html today\n  decklog report --html run.html latest\n  decklog report --html june.html 2026-06-01..2026-06-30"
 )]
 pub struct Args {
-    /// The file to write
+    /// The file to write, or '-' for standard output
     #[arg(long, value_name = "FILE")]
     html: PathBuf,
     /// Replace the file if it exists
@@ -26,7 +26,10 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
-    write_to(&args.html, args.force, context, |context| {
-        html::write(args.what.as_ref(), context)
-    })
+    let write = |context: &mut Context| html::write(args.what.as_ref(), context);
+    match named(&args.html) {
+        Some(path) => write_to(path, args.force, context, write),
+        None if context.json => Err(Failure::usage("--json is for the report about a file")),
+        None => write(context),
+    }
 }

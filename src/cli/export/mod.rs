@@ -16,11 +16,11 @@ pub use sheet::{Exported, Sheet, Table};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::files::write_to;
 use super::get::missing;
 use super::list::{List, Part};
 use super::{
-    calls, conversations, events, inbox, markdown, messages, proposals, rollups, thoughts, turns,
+    calls, conversations, events, files, inbox, markdown, messages, proposals, rollups, thoughts,
+    turns,
 };
 
 /// Write records, a conversation or a report in another format
@@ -31,7 +31,7 @@ use super::{
 pub struct Args {
     #[command(subcommand)]
     format: Format,
-    /// Write to this file instead of standard output; it appears when it is complete
+    /// Write to this file, which appears when it is complete. Default: '-', standard output
     #[arg(long, short, global = true, value_name = "FILE", display_order = 100)]
     output: Option<PathBuf>,
     /// Replace the file if it exists
@@ -68,7 +68,7 @@ enum Format {
     /// not find are in it as they are in the log.
     #[cfg(feature = "page")]
     Html {
-        /// A conversation's id, 'latest' for the latest conversation, the number of an event, or a
+        /// A conversation's id, its start or 'latest', the number of an event, or a
         /// period of UTC days: 7d, today, 2026-06-01, 2026-06-01..2026-06-30. Default: 30d
         what: Option<html::What>,
     },

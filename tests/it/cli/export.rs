@@ -234,6 +234,76 @@ fn a_file_is_written_as_a_whole_or_not_at_all() {
     assert_eq!(names.collect::<Vec<_>>(), ["a b.csv"]);
 }
 
+/// Bug: the link itself was replaced by a file.
+#[test]
+#[cfg(unix)]
+fn a_symbolic_link_stays_and_the_file_that_it_names_is_written() {
+    use std::os::unix::fs::symlink;
+
+    let log = Log::imported();
+    let at = |name: &str| log.dir.path().join(name);
+    fs::create_dir(at("links")).unwrap();
+    fs::create_dir(at("files")).unwrap();
+    // Relative to the directory of the link, and through another link.
+    symlink("../files/calls.csv", at("links/first")).unwrap();
+    symlink(at("links/first"), at("second")).unwrap();
+    symlink("loop", at("loop")).unwrap();
+    symlink(log.file("new.csv"), at("inside")).unwrap();
+    let export = |name: &str, options: &[&str]| {
+        let file = at(name);
+        let args = ["export", "csv", "calls", "-o", file.to_str().unwrap()];
+        log.run(&[&args[..], options].concat())
+    };
+    let expected = log.ok(&["export", "csv", "calls"]);
+    let names = |dir: &str| -> Vec<_> {
+        let entries = fs::read_dir(at(dir)).unwrap();
+        entries.map(|it| it.unwrap().file_name()).collect()
+    };
+    for (link, options) in [
+        ("second", &[][..]),
+        ("second", &["--force"]),
+        ("links/first", &["--force"]),
+    ] {
+        let output = export(link, options);
+        assert_eq!((code(&output), err(&output)), (OK, String::new()), "{link}");
+        let written = fs::read_to_string(at("files/calls.csv")).unwrap();
+        assert_eq!(written, expected);
+        assert!(at("second").is_symlink() && at("links/first").is_symlink());
+        assert_eq!(names("files"), ["calls.csv"]);
+        assert_eq!(names("links"), ["first"]);
+        fs::write(at("files/calls.csv"), "old").unwrap();
+    }
+    // Without --force, the file is kept.
+    assert_eq!(code(&export("second", &[])), USAGE);
+    assert_eq!(fs::read(at("files/calls.csv")).unwrap(), b"old");
+    let output = export("inside", &["--force"]);
+    assert_eq!(code(&output), USAGE);
+    assert!(err(&output).contains("directory of the log"));
+    assert!(!log.file("new.csv").exists());
+    let output = export("loop", &[]);
+    assert_eq!(code(&output), STORE);
+    assert!(err(&output).contains("links"), "{}", err(&output));
+}
+
+#[test]
+fn a_dash_is_standard_output() {
+    let log = Log::imported();
+    let expected = log.ok(&["export", "csv", "calls"]);
+    let printed = log.command(&["export", "csv", "calls", "-o", "-"]);
+    let printed = { printed }.current_dir(log.dir.path()).output().unwrap();
+    assert_eq!((code(&printed), out(&printed)), (OK, expected));
+    assert!(!log.dir.path().join("-").exists());
+    let output = log.run(&["export", "csv", "calls", "-o", "-", "--json"]);
+    assert_eq!(code(&output), USAGE);
+    #[cfg(feature = "page")]
+    {
+        let html = log.ok(&["report", "--html", "-", "2025-12-09"]);
+        assert!(html.starts_with("<!DOCTYPE html>"));
+        let output = log.run(&["report", "--html", "-", "--json"]);
+        assert_eq!((code(&output), out(&output)), (USAGE, String::new()));
+    }
+}
+
 #[test]
 fn what_cannot_be_exported_is_told() {
     let log = Log::imported();
