@@ -119,8 +119,8 @@ fn without_display_options(list: Command) -> Command {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
-    if let Some(path) = &args.output {
-        return write_to(path, args.force, context, |context| write(args, context));
+    if let Some(path) = args.output.as_deref().and_then(files::named) {
+        return files::write_to(path, args.force, context, |context| write(args, context));
     }
     if context.json && !matches!(args.format, Format::Jsonl(_)) {
         let message = "--json is for 'export jsonl', or for the report about a file: with -o FILE";
