@@ -20,7 +20,7 @@ const PAGE_CONVERSATIONS: usize = 4096;
 pub struct Args {
     #[command(flatten)]
     query: ConversationQuery,
-    /// Oldest or least first, or newest or greatest first
+    /// desc: newest or greatest first; asc: oldest or least first
     #[arg(long, value_name = "ORDER", default_value = "desc")]
     order: Order,
     /// Maximum number of conversations. Default: 100 on a terminal, else all

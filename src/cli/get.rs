@@ -20,7 +20,7 @@ use super::show::{Listed, Shown};
 pub struct Args {
     #[command(subcommand)]
     what: What,
-    /// The state of the turn, call or proposal at this time: epoch ms, RFC 3339, YYYY-MM-DD, today or 7d
+    /// The state of the turn, call or proposal at this time
     #[arg(long, global = true, value_name = "TIME", value_parser = decklog::record::epoch_ms)]
     as_of: Option<i64>,
 }

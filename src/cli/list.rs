@@ -25,7 +25,7 @@ pub struct Part {
     /// Continue after the end of an earlier list
     #[arg(long, value_name = "CURSOR")]
     after: Option<Cursor>,
-    /// Oldest first, or newest first; applied before --limit
+    /// asc: oldest first; desc: newest first. Applied before --limit
     #[arg(long, value_name = "ORDER")]
     order: Option<Order>,
     /// Show all fields of each record

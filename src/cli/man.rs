@@ -12,6 +12,7 @@ use serde_json::json;
 use super::Cli;
 use super::context::Context;
 use super::exit::{Exit, Failure};
+use super::time;
 
 /// Print the manual page, or write those of all commands into a directory
 ///
@@ -28,7 +29,7 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     // Pages name the pages of their subcommands, of which `help` has none.
-    let mut command = Cli::command().disable_help_subcommand(true);
+    let mut command = time::accepts(Cli::command()).disable_help_subcommand(true);
     command.build();
     let Some(dir) = &args.dir else {
         page(command, &mut context.out)?;

@@ -23,10 +23,10 @@ pub struct Args {
     /// Only records of this kind
     #[arg(long)]
     kind: Option<Kind>,
-    /// Only what is of this time or later: epoch ms, RFC 3339, YYYY-MM-DD, today or 7d
+    /// Only records of this time or later
     #[arg(long, value_name = "TIME", value_parser = decklog::record::epoch_ms)]
     since: Option<i64>,
-    /// Only what is before this time
+    /// Only records before this time
     #[arg(long, value_name = "TIME", value_parser = decklog::record::epoch_ms)]
     until: Option<i64>,
     /// Maximum number of matches. Default: 100 on a terminal, else all

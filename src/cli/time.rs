@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono::{DateTime, Local};
-use clap::Command;
+use clap::{Arg, Command};
 use decklog::human::duration;
 use decklog::record::{Day, epoch_ms, local_epoch_ms};
 
@@ -66,15 +66,31 @@ pub fn day(text: &str) -> decklog::Result<Day> {
     text.parse().or_else(|_| Day::of(epoch_ms(text)?))
 }
 
+/// How times may be given, for the help.
+const FORMS: &str = "TIME is a day (2025-12-09), a day and a time ('2025-12-09 14:30'), today, \
+    yesterday, a time before now (30m, 12h, 7d, 2w), RFC 3339 or epoch milliseconds. Without a \
+    zone it is local time, or UTC with --utc";
+
+fn is_time(argument: &Arg) -> bool {
+    let names = argument.get_value_names().unwrap_or_default();
+    names.iter().any(|name| name == "TIME")
+}
+
 /// The command, with all its subcommands, whose times without a zone are in the zone in which
-/// times are shown.
+/// times are shown. Its help says how the first of them, and so each, may be given.
 pub fn accepts(command: Command) -> Command {
+    let mut is_told = false;
     let command = command.mut_args(|argument| {
-        let names = argument.get_value_names().unwrap_or_default();
-        if names.iter().any(|name| name == "TIME") {
-            argument.value_parser(if is_utc() { epoch_ms } else { local_epoch_ms })
-        } else {
-            argument
+        if !is_time(&argument) {
+            return argument;
+        }
+        let help = argument.get_help().map(ToString::to_string);
+        let argument = argument.value_parser(if is_utc() { epoch_ms } else { local_epoch_ms });
+        match help {
+            Some(help) if !std::mem::replace(&mut is_told, true) => {
+                argument.help(format!("{help}. {FORMS}"))
+            }
+            _ => argument,
         }
     });
     command.mut_subcommands(accepts)

@@ -53,8 +53,7 @@ query! {
             tool_name: String = "tool" "NAME",
         }
         times {
-            /// Only calls started at this time or later: epoch milliseconds, or a text in
-            /// RFC 3339 or a UTC day.
+            /// Only calls started at this time or later.
             since,
             /// Only calls started before this time.
             until,

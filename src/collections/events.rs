@@ -38,8 +38,7 @@ query! {
             roots,
         }
         times {
-            /// Only events of this time or later: epoch milliseconds, or a text in
-            /// RFC 3339 or a UTC day.
+            /// Only events of this time or later.
             since,
             /// Only events before this time.
             until,

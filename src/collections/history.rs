@@ -22,8 +22,7 @@ query! {
             chat_id: i64 = "chat" "ID",
         }
         times {
-            /// Only entries of this time or later: epoch milliseconds, or a text in
-            /// RFC 3339 or a UTC day.
+            /// Only entries of this time or later.
             since,
             /// Only entries before this time.
             until,

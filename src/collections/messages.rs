@@ -44,8 +44,7 @@ query! {
             error: bool = "error" "BOOL",
         }
         times {
-            /// Only messages of this time or later: epoch milliseconds, or a text in
-            /// RFC 3339 or a UTC day.
+            /// Only messages of this time or later.
             since,
             /// Only messages before this time.
             until,

@@ -35,8 +35,7 @@ query! {
             status: ProposalStatus = "status" "STATUS",
         }
         times {
-            /// Only proposals created at this time or later: epoch milliseconds, or a text in
-            /// RFC 3339 or a UTC day.
+            /// Only proposals created at this time or later.
             since,
             /// Only proposals created before this time.
             until,

@@ -18,6 +18,7 @@ macro_rules! query {
         }
     ) => {
         $(#[$meta])*
+        $(#[doc = concat!("\n`", stringify!($since), "` and `", stringify!($until), "` are in epoch milliseconds.")])?
         #[derive(Debug, Clone)]
         #[cfg_attr(feature = "cli", derive(clap::Args), group(skip))]
         #[cfg_attr(feature = "http", derive(serde::Deserialize, utoipa::IntoParams))]

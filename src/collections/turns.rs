@@ -40,8 +40,7 @@ query! {
             kind: TurnKind = "kind" "KIND",
         }
         times {
-            /// Only turns created at this time or later: epoch milliseconds, or a text in
-            /// RFC 3339 or a UTC day.
+            /// Only turns created at this time or later.
             since,
             /// Only turns created before this time.
             until,

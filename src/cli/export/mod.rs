@@ -41,11 +41,11 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Format {
-    /// A list as comma-separated values, with one column for each field
+    /// A list, or the messages of a conversation, as comma-separated values
     ///
-    /// The first line has the names of the fields. Times are in UTC, as RFC 3339. Fields that hold
-    /// JSON have it as text. Texts are written as they are: a spreadsheet may run a text that
-    /// begins with =, +, - or @ as a formula, unless --spreadsheet is given.
+    /// The first line has the names of the fields, one for each column. Times are in UTC, as RFC
+    /// 3339. Fields that hold JSON have it as text. Texts are written as they are: a spreadsheet
+    /// may run a text that begins with =, +, - or @ as a formula, unless --spreadsheet is given.
     #[command(mut_subcommands(without_display_options))]
     Csv {
         #[command(flatten)]
@@ -53,7 +53,9 @@ enum Format {
         #[command(flatten)]
         what: What,
     },
-    /// A list as one JSON object a line: what --json of the command of that name prints
+    /// A list, or the messages of a conversation, as one JSON object a line
+    ///
+    /// The same as the command of that name prints with --json.
     #[command(mut_subcommands(without_display_options))]
     Jsonl(What),
     /// A conversation as a transcript, or a list as a table

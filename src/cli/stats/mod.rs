@@ -28,9 +28,9 @@ use columns::{
 ///
 /// Without a name: messages and tokens by day, or as --by says. Messages that retention removed are
 /// counted too. A request is a message in the role assistant, or a message in another role that has
-/// an error; a message that is part of another one's answer is no request of its own. Latencies,
+/// an error; a message that is part of another one's answer is not counted as a request. Latencies,
 /// compression and context are of messages in the role assistant. Latency quantiles are accurate to
-/// 1 %.
+/// one percent.
 #[derive(Debug, clap::Args)]
 #[command(
     mut_arg("spreadsheet", |it| it.requires("csv")),
@@ -40,7 +40,7 @@ pub struct Args {
     /// The report
     #[arg(value_enum)]
     name: Option<Name>,
-    /// What each row is of, separated by commas: a period, or groups, or both
+    /// What to group by, separated by commas: a period, columns, or both
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with_all = ["group", "bucket"])]
     by: Vec<By>,
     /// Only this UTC day and later ones: YYYY-MM-DD, today, yesterday or 7d. Default: all days; of
@@ -50,10 +50,10 @@ pub struct Args {
     /// Only days before this one
     #[arg(long, value_name = "DAY", value_parser = crate::cli::time::day)]
     until: Option<Day>,
-    /// Columns to group by, separated by commas; the period is that of --bucket
+    /// Columns to group by, separated by commas; --bucket sets the period
     #[arg(long, value_delimiter = ',')]
     group: Option<Vec<Dimension>>,
-    /// Bucket size. Default: day for usage and active, else no buckets
+    /// The period of a row. Default: day for usage and active, else all
     #[arg(long)]
     bucket: Option<Bucket>,
     /// Order of projects and sessions. Default: cost

@@ -60,12 +60,11 @@ query! {
             parent_id: Uuid = "parent" "ID",
             /// Only conversations with this status.
             status: ConversationStatus = "status" "STATUS",
-            /// Sort by this, greatest first; with `order` `asc`, least first. Default: newest.
+            /// What to sort by, in descending order unless `order` is `asc`. Default: `newest`.
             sort: ConversationSort = "sort" "FIELD",
         }
         times {
-            /// Only conversations created at this time or later: epoch milliseconds, or a text in
-            /// RFC 3339 or a UTC day.
+            /// Only conversations created at this time or later.
             since,
             /// Only conversations created before this time.
             until,

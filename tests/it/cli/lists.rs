@@ -177,3 +177,39 @@ fn the_start_of_an_id_may_have_digits_alone() {
         assert!(err(&missing).contains("event 6604"), "{}", err(&missing));
     }
 }
+
+/// The texts of the filters are those of OpenAPI too, which does not take all forms of times.
+#[test]
+fn the_help_says_how_times_are_given() {
+    let words = |args: &[&str]| {
+        let help = out(&decklog(args).output().unwrap());
+        help.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    for args in [
+        &["conversations", "--help"][..],
+        &["calls", "-h"],
+        &["messages", "--help"],
+        &["turns", "--help"],
+        &["proposals", "--help"],
+        &["events", "--help"],
+        &["search", "--help"],
+        &["get", "calls", "--help"],
+        &["export", "csv", "history", "--help"],
+    ] {
+        let help = words(args);
+        for form in ["today, yesterday", "7d", "2025-12-09 14:30", "local time"] {
+            assert!(help.contains(form), "{args:?}: {help}");
+        }
+        // Once is enough.
+        assert_eq!(help.matches("TIME is").count(), 1, "{args:?}: {help}");
+    }
+    let page = out(&decklog(&["man"]).output().unwrap());
+    assert!(page.contains("decklog\\-calls"), "{page}");
+    let dir = tempfile::tempdir().unwrap();
+    let output = decklog(&["man", dir.path().to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), OK);
+    let page = std::fs::read_to_string(dir.path().join("decklog-calls.1")).unwrap();
+    assert!(page.contains("yesterday"), "{page}");
+}
