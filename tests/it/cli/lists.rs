@@ -178,7 +178,7 @@ fn the_start_of_an_id_may_have_digits_alone() {
     }
 }
 
-/// The texts of the filters are those of OpenAPI too, which does not take all forms of times.
+/// The texts of the filters are those of HTTP too, which does not take all forms of times.
 #[test]
 fn the_help_says_how_times_are_given() {
     let words = |args: &[&str]| {
