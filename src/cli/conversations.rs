@@ -76,15 +76,16 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         &query.user_id,
         &query.session_id,
     ];
-    let none = if total > 0 {
-        let total = counted(total as u64, "conversation");
-        format!("{total} found: give an --offset below that")
-    } else {
-        none_found("conversations", names.iter().any(|name| name.is_some()))
+    let is_named = names.iter().any(|name| name.is_some());
+    let found = counted(total as u64, "conversation");
+    let none = match total {
+        0 => none_found("conversations", is_named),
+        _ if args.offset < total => format!("{found} found: set --limit to show them"),
+        _ => format!("{found} found: give an --offset below that"),
     };
     let shown = printer.end(&none)?;
     let next = args.offset.saturating_add(shown);
-    if next < total {
+    if shown > 0 && next < total {
         let (shown, total) = (count(shown as u64), count(total as u64));
         context.say_below(&format!(
             "{shown} of {total} conversations shown: continue with --offset {next}, or set --limit"

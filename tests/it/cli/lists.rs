@@ -146,6 +146,10 @@ fn a_list_without_records_says_what_to_change() {
             "3 conversations found: give an --offset below that\n",
         ),
         (
+            &["conversations", "--limit", "0"][..],
+            "3 conversations found: set --limit to show them\n",
+        ),
+        (
             &["conversations", "--project", "none"][..],
             "no conversations found; names are case-sensitive\n",
         ),
