@@ -16,7 +16,8 @@ impl Pager {
     /// pager cannot be started.
     pub fn start() -> Option<Pager> {
         let wanted = ["DECKLOG_PAGER", "PAGER"].into_iter().find_map(var_os);
-        if wanted.as_ref().is_some_and(|wanted| wanted.is_empty()) {
+        let is_blank = |name: &OsString| name.to_str().is_some_and(|name| name.trim().is_empty());
+        if wanted.as_ref().is_some_and(is_blank) {
             return None;
         }
         let mut command = wanted.clone().map_or_else(|| Command::new("less"), command);

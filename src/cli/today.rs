@@ -129,7 +129,8 @@ fn print(
     let out = &mut context.out;
     show::row(out, &one_line(&format!("store  {}", path.display())))?;
     out.line("")?;
-    if report.usual.is_none() && report.today.usage.messages == 0 && !latest.is_empty() {
+    let is_quiet = report.usual.is_none() && report.today.usage.messages == 0;
+    if is_quiet && running.is_empty() && !latest.is_empty() {
         show::row(
             out,
             "No messages today or in the 28 days before. For all days: decklog stats",

@@ -43,6 +43,7 @@ impl Sort {
             }
             Role::Assistant
                 if message.content.is_empty()
+                    && (message.tokens_in.is_some() || message.tokens_out.is_some())
                     && message.tool_result.is_none()
                     && !message.is_failure() =>
             {

@@ -103,7 +103,10 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
             (Some("1d"), "today"), (Some("7d"), "7 days"), (None, "30 days"), (Some("90d"), "90 days"), (Some("365d"), "1 year"), (Some("all"), "all"),
         ]))
         (filters(params, "/", &[("since", "date", "From day (UTC)"), ("until", "date", "To day (UTC)")]))
-        @if let Some(latest) = latest.filter(|_| usage.rows.is_empty()) { (elsewhere(latest)) }
+        // Also without content: a page that is open takes over each part by its name.
+        div data-part="elsewhere" {
+            @if let Some(latest) = latest.filter(|_| usage.rows.is_empty()) { (elsewhere(latest)) }
+        }
         (charts(site, &period, &usage, latest)?)
         (rankings(site, period.since, period.until)?)
         h2 { "Latest conversations" }
@@ -158,7 +161,7 @@ fn elsewhere(latest: Day) -> Markup {
     let days = [latest.minus(DAYS - 1), latest].map(|day| day.to_string());
     let pairs = [("since", days[0].as_str()), ("until", days[1].as_str())];
     html! {
-        p.banner data-part="elsewhere" {
+        p.banner {
             "No messages in this period. The latest are of " (days[1]) ": "
             a href=(params::href("/", &pairs)) { "show the " (DAYS) " days up to then" } "."
         }

@@ -190,15 +190,14 @@ fn is_end(node: &EventNode) -> bool {
     node.depth > 0 && name != "llm_call.completed" && ends.iter().any(|end| name.ends_with(end))
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Tokens, from 0.
 fn of_event_node(node: &EventNode) -> Span {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Known {
         cost_usd: Option<f64>,
         latency_ms: Option<i64>,
-        tokens_in: f64,
-        tokens_out: f64,
+        tokens_in: serde_json::Value,
+        tokens_out: serde_json::Value,
     }
     let Event {
         event_type,
@@ -208,6 +207,7 @@ fn of_event_node(node: &EventNode) -> Span {
     let payload = payload.as_deref().unwrap_or_default();
     // A payload may be of any form.
     let known: Known = serde_json::from_str(payload).unwrap_or_default();
+    let count = |number: &serde_json::Value| number.as_u64().unwrap_or(0);
     Span {
         depth: node.depth,
         name: one_line(&format!("{event_type} {payload}"), NAME_CHARS),
@@ -216,7 +216,7 @@ fn of_event_node(node: &EventNode) -> Span {
         duration_ms: node.duration_ms.or(known.latency_ms),
         status: node.status,
         used: Used {
-            tokens: (known.tokens_in.max(0.0) + known.tokens_out.max(0.0)) as u64,
+            tokens: count(&known.tokens_in).saturating_add(count(&known.tokens_out)),
             cost: known
                 .cost_usd
                 .filter(|cost| cost.is_finite())

@@ -42,7 +42,7 @@ fn keys_that_end_programs_are_the_pagers() {
 
 #[test]
 fn without_the_pager_the_text_is_shown() {
-    for pager in ["/nowhere/pager", "", "cat", "LESS= cat", "sed -n p"] {
+    for pager in ["/nowhere/pager", "", " ", "cat", "LESS= cat", "sed -n p"] {
         let (_log, command) = show(pager);
         let mut pty = Pty::start(&command, 80, 24);
         assert_eq!(pty.wait_for_end().code(), Some(OK), "{pager}");

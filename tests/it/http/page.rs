@@ -168,6 +168,15 @@ fn a_page_shows_what_was_recorded_a_moment_ago() {
         text.contains("agent.started") && text.contains("failed"),
         "{text}"
     );
+    // One odd number takes nothing from the others.
+    let odd = Some(r#"{"cost_usd":0.5,"latency_ms":1200,"tokens_in":null,"tokens_out":7}"#);
+    let call = event_type::LLM_CALL_COMPLETED;
+    service.store.log_event(Some(run), call, odd).unwrap();
+    let address = format!("/ui/runs/{run}");
+    let text = service.client().get(&address).text().to_owned();
+    for part in ["$0.50", "1.2 s", "7 tokens"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
     let lines = service.client().get(&format!("/ui/lines/events/{failed}"));
     assert!(lines.text().contains("&lt;b&gt;") && !lines.text().contains("<b>"));
 }
