@@ -3,6 +3,8 @@
 mod as_of;
 mod calls;
 mod conversations;
+#[cfg(feature = "rows")]
+pub(crate) mod current_rows;
 mod events;
 mod find_key;
 mod history;

@@ -79,6 +79,12 @@ impl Kind {
         }
     }
 
+    /// The fields of the record type of the lines with its first op.
+    #[cfg(feature = "rows")]
+    pub(crate) fn first_fields(self) -> &'static [Field] {
+        self.types().0
+    }
+
     /// All fields of its lines except the envelope's, each once, in canonical order.
     pub(crate) fn fields(self) -> impl Iterator<Item = &'static Field> {
         let (first, second) = self.types();

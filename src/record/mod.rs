@@ -2,6 +2,8 @@
 //! depend on the contents of the log.
 
 mod call;
+#[cfg(feature = "rows")]
+pub(crate) mod columns;
 mod content;
 mod conversation;
 pub(crate) mod declare;

@@ -67,6 +67,16 @@ impl Timestamp {
     pub fn at(&self) -> i64 {
         self.at
     }
+
+    /// The time in microseconds since 1970, rounded down.
+    #[cfg(feature = "rows")]
+    pub(crate) fn micros(&self) -> i64 {
+        let fraction = self.text.bytes().skip_while(|byte| *byte != b'.').skip(1);
+        let is_finer = fraction.take_while(u8::is_ascii_digit).count() > 3;
+        let exact = is_finer.then(|| DateTime::parse_from_rfc3339(&self.text).ok());
+        let exact = exact.flatten().map(|time| time.timestamp_micros());
+        exact.unwrap_or_else(|| self.at.saturating_mul(1_000))
+    }
 }
 
 impl FromStr for Timestamp {

@@ -369,6 +369,19 @@ pub(super) fn get(
     Ok(Some((found, stats)))
 }
 
+/// The conversation of a row, with the totals of its messages.
+#[cfg(feature = "rows")]
+pub(super) fn get_row(
+    from: &impl Reads,
+    id: RowId,
+) -> Result<Option<(Conversation, ConversationStats)>> {
+    let Some(found) = read(from, id)? else {
+        return Ok(None);
+    };
+    let stats = stats(from, &found, &mut Names::default())?;
+    Ok(Some((found, stats)))
+}
+
 /// The current version of the conversation.
 fn find(from: &impl Reads, id: Uuid) -> Result<Option<Conversation>> {
     let Some((row, _)) = from.find(KIND, [&id.to_string(), ""]) else {

@@ -1,0 +1,145 @@
+//! The current state of records as rows of typed columns, for SQL engines.
+
+use std::ops::ControlFlow;
+
+use super::as_of::Lists;
+use super::conversations::get_row as conversation;
+use super::rows::standing;
+use super::seqs::{each_row, read_each};
+use super::{CallQuery, ProposalQuery, TaskQuery};
+use crate::error::Result;
+use crate::index::{self, KeyHash, Position, RowId, Select, Table};
+use crate::record::columns::{Cell, Row};
+use crate::record::declare::Fields as _;
+use crate::record::{Kind, each_type};
+use crate::store::{Reads, Snapshot, Store};
+
+/// The current state of a record.
+#[derive(Debug)]
+pub(crate) struct CurrentRow {
+    /// The sequence number of its latest assertion or, for a conversation, of its first line.
+    pub seq: u64,
+    /// The time of the same line, in epoch milliseconds. It is the record's own time.
+    pub at: i64,
+    /// Whether it was asserted several times, so an earlier version may have had another time.
+    pub has_history: bool,
+    /// Its values, in the order of [`Kind::columns`].
+    pub cells: Vec<Cell>,
+}
+
+impl Store {
+    /// Calls `take` with the current state of the records with these keys. Leaves out keys without
+    /// a record, or with a retracted one.
+    pub(crate) fn rows_of_keys(
+        &self,
+        kind: Kind,
+        keys: &[KeyHash],
+        take: impl FnMut((KeyHash, CurrentRow)) -> Result<()>,
+    ) -> Result<()> {
+        let read = |view: &Snapshot<'_>, id| {
+            let key = view.table(kind).row(id).map(index::Row::key);
+            Ok(key.zip(read_row(view, kind, id)?))
+        };
+        read_each(self.inner(), kind, keys, Table::find, read, take)
+    }
+
+    /// The next current records of a kind within the bounds, at most `limit`, in the order of the
+    /// list of their kind: by their own time, or by their number. Moves the lower bound behind
+    /// them. Empty at the end.
+    pub(crate) fn next_rows(
+        &self,
+        kind: Kind,
+        bounds: &mut RowBounds,
+        limit: usize,
+    ) -> Result<Vec<CurrentRow>> {
+        let mut found = Vec::new();
+        let RowBounds { from, to } = *bounds;
+        let mut last = to;
+        each_row(
+            self.inner(),
+            kind,
+            Select::All,
+            (from, to),
+            true,
+            |view, id| {
+                let place = view.table(kind).place(Select::All, id);
+                if let Some(row) = read_row(view, kind, id)? {
+                    found.push(row);
+                }
+                if found.len() < limit {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                last = place.map_or(to, |place| Position::after(place.at, place.seq));
+                Ok(ControlFlow::Break(()))
+            },
+        )?;
+        bounds.from = last;
+        Ok(found)
+    }
+}
+
+/// A part of the list of a kind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowBounds {
+    from: Position,
+    to: Position,
+}
+
+impl RowBounds {
+    /// The records of a kind whose own time is from `since` to before `until`, in epoch
+    /// milliseconds. Kinds that are listed by number are not limited.
+    pub(crate) fn new(kind: Kind, since: i64, until: i64) -> RowBounds {
+        if RowBounds::is_by_number(kind) || until == i64::MAX {
+            let from = if RowBounds::is_by_number(kind) {
+                Position::FIRST
+            } else {
+                Position::before(since)
+            };
+            return RowBounds {
+                from,
+                to: Position::END,
+            };
+        }
+        RowBounds {
+            from: Position::before(since),
+            to: Position::before(until),
+        }
+    }
+
+    /// Whether a kind is listed by the number that the log assigns, not by time.
+    pub(crate) fn is_by_number(kind: Kind) -> bool {
+        matches!(kind, Kind::Events | Kind::Inbox | Kind::History)
+    }
+}
+
+/// The current state of a row; `None` if the record is retracted or has no assertion.
+fn read_row(view: &Snapshot<'_>, kind: Kind, id: RowId) -> Result<Option<CurrentRow>> {
+    let table = view.table(kind);
+    let Some(row) = table.row(id).filter(|row| row.stands()) else {
+        return Ok(None);
+    };
+    let (seq, at) = (row.seq, row.at);
+    let has_history = table.history(id).is_some();
+    let cells = match kind {
+        Kind::ToolCalls => CallQuery::read(view, id, None)?.map(|call| Row::of_call(&call)),
+        Kind::CodeEditProposals => {
+            ProposalQuery::read(view, id, None)?.map(|proposal| Row::of_proposal(&proposal))
+        }
+        Kind::Inbox => TaskQuery::read(view, id, None)?.map(|task| Row::of_task(&task)),
+        Kind::Conversations => {
+            conversation(view, id)?.map(|(found, stats)| Row::of_conversation(&found, &stats))
+        }
+        _ => standing(view, kind, id)?.map(|decoded| {
+            let mut row = Row::new(kind);
+            each_type!(&decoded.record, it => it.write(&mut row))?;
+            Ok(row)
+        }),
+    };
+    let cells = cells.transpose()?.map(Row::into_cells);
+    Ok(cells.map(|cells| CurrentRow {
+        seq,
+        at,
+        has_history,
+        cells,
+    }))
+}

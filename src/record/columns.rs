@@ -1,0 +1,390 @@
+//! Records as rows of typed columns: the form that SQL engines and Parquet files take.
+//!
+//! The columns of a kind come from the declaration of its fields, and from a short list of fields
+//! that are derived from several lines.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use uuid::Uuid;
+
+use super::declare::{Class, Field, FieldWriter, Place, Word, is_default};
+use super::{
+    Client, CodeEditProposal, Conversation, ConversationStats, Day, IdHashes, InboxTask, Kind,
+    MessageSums, Sketch, Timestamp, ToolCall, Validity, payload_json,
+};
+use crate::error::{Error, Result};
+use crate::record::CallStatus;
+
+/// The type of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ColumnType {
+    Uuid,
+    Text,
+    /// A signed 64-bit integer.
+    Integer,
+    /// An unsigned 64-bit integer.
+    Unsigned,
+    /// A double.
+    Real,
+    Boolean,
+    Json,
+    /// An instant.
+    Time,
+    /// A UTC day.
+    Day,
+}
+
+impl ColumnType {
+    const fn of(class: Class) -> ColumnType {
+        match class {
+            Class::Uuid => ColumnType::Uuid,
+            Class::Id
+            | Class::Sequence
+            | Class::Int
+            | Class::Count
+            | Class::Elapsed
+            | Class::Repeated => ColumnType::Integer,
+            Class::Sum | Class::SumIfAny => ColumnType::Unsigned,
+            Class::Fraction | Class::Amount => ColumnType::Real,
+            Class::Flag => ColumnType::Boolean,
+            Class::Names
+            | Class::Arguments
+            | Class::Payload
+            | Class::Metadata
+            | Class::Sketch
+            | Class::Counts
+            | Class::Sums => ColumnType::Json,
+            Class::Instant
+            | Class::OwnInstant
+            | Class::Millis
+            | Class::OwnMillis
+            | Class::Validity
+            | Class::At => ColumnType::Time,
+            Class::Day => ColumnType::Day,
+            Class::TextId
+            | Class::Name
+            | Class::User
+            | Class::DottedName
+            | Class::Client
+            | Class::Hash
+            | Class::Label
+            | Class::Title
+            | Class::Content
+            | Class::Said
+            | Class::Output
+            | Class::Hashes
+            | Class::Word
+            | Class::Op => ColumnType::Text,
+        }
+    }
+}
+
+/// A column of the rows of a kind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Column {
+    pub name: &'static str,
+    pub column_type: ColumnType,
+    /// Whether it is part of the record's key.
+    pub is_key: bool,
+    /// Whether each row has a value.
+    pub is_required: bool,
+    /// Whether it is derived from several lines, and in no line itself.
+    pub is_derived: bool,
+}
+
+/// A value of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Cell {
+    Null,
+    Uuid(Uuid),
+    Text(String),
+    Integer(i64),
+    Unsigned(u64),
+    Real(f64),
+    Boolean(bool),
+    /// JSON as text.
+    Json(String),
+    /// Microseconds since 1970, UTC.
+    Time(i64),
+    Day(Day),
+}
+
+/// The columns of a kind that no line has, after its fields.
+fn derived(kind: Kind) -> &'static [(&'static str, ColumnType, bool)] {
+    use ColumnType::{Json, Real, Text, Time, Unsigned};
+    match kind {
+        Kind::ToolCalls | Kind::CodeEditProposals => &[("status", Text, true)],
+        Kind::Inbox => &[("status", Text, true), ("updated_at", Time, true)],
+        Kind::Conversations => &[
+            ("message_count", Unsigned, true),
+            ("total_tokens_in", Unsigned, true),
+            ("total_tokens_out", Unsigned, true),
+            ("total_latency_ms", Unsigned, true),
+            ("total_cost_usd", Real, false),
+            ("error_count", Unsigned, true),
+            ("failure_count", Unsigned, true),
+            ("models_used", Json, true),
+            ("configs_used", Json, true),
+        ],
+        _ => &[],
+    }
+}
+
+impl Kind {
+    /// The columns of its rows: the fields of its lines in canonical order, then the derived ones.
+    pub(crate) fn columns(self) -> &'static [Column] {
+        static COLUMNS: [OnceLock<Vec<Column>>; Kind::ALL.len()] =
+            [const { OnceLock::new() }; Kind::ALL.len()];
+        COLUMNS[self as usize].get_or_init(|| {
+            let first = self.first_fields();
+            let fields = self.fields().map(|field| Column {
+                name: field.name,
+                column_type: ColumnType::of(field.class),
+                is_key: field.place == Place::Key,
+                is_required: !field.is_optional
+                    && field.place != Place::OtherOps
+                    && first.iter().any(|first| first.name == field.name),
+                is_derived: false,
+            });
+            let derived = derived(self)
+                .iter()
+                .map(|(name, column_type, is_required)| Column {
+                    name,
+                    column_type: *column_type,
+                    is_key: false,
+                    is_required: *is_required,
+                    is_derived: true,
+                });
+            fields.chain(derived).collect()
+        })
+    }
+
+    /// The columns that lines have.
+    pub(crate) fn line_columns(self) -> &'static [Column] {
+        let columns = self.columns();
+        let of_lines = columns.iter().take_while(|column| !column.is_derived);
+        &columns[..of_lines.count()]
+    }
+}
+
+/// A row of a kind, under construction.
+#[derive(Debug)]
+pub(crate) struct Row {
+    columns: &'static [Column],
+    cells: Vec<Cell>,
+    /// The column that most likely comes next.
+    next: usize,
+}
+
+impl Row {
+    /// A row without values.
+    pub(crate) fn new(kind: Kind) -> Row {
+        let columns = kind.columns();
+        Row {
+            columns,
+            cells: vec![Cell::Null; columns.len()],
+            next: 0,
+        }
+    }
+
+    /// Its values, in the order of [`Kind::columns`].
+    pub(crate) fn into_cells(self) -> Vec<Cell> {
+        self.cells
+    }
+
+    fn set(&mut self, name: &str, cell: Cell) {
+        let (before, rest) = self.columns.split_at(self.next);
+        let mut columns = rest.iter().chain(before);
+        if let Some(place) = columns.position(|column| column.name == name) {
+            let place = (self.next + place) % self.columns.len();
+            self.cells[place] = cell;
+            self.next = place + 1;
+        }
+    }
+
+    fn set_if<T>(&mut self, name: &str, value: Option<T>, cell: impl FnOnce(T) -> Cell) {
+        if let Some(value) = value {
+            self.set(name, cell(value));
+        }
+    }
+
+    /// Adds an outcome and the status of a call.
+    pub(crate) fn of_call((req, done): &ToolCall) -> Result<Row> {
+        use super::declare::Fields as _;
+        let mut row = Row::new(Kind::ToolCalls);
+        req.write(&mut row)?;
+        if let Some(done) = done {
+            done.write(&mut row)?;
+        }
+        let status = CallStatus::of(done.as_ref());
+        row.set("status", Cell::Text(status.as_str().to_owned()));
+        Ok(row)
+    }
+
+    /// The row of a proposal with its status and the fields of its later steps.
+    pub(crate) fn of_proposal(proposal: &CodeEditProposal) -> Result<Row> {
+        use super::declare::Fields as _;
+        let mut row = Row::new(Kind::CodeEditProposals);
+        proposal.write(&mut row)?;
+        row.set_if("decided_at", proposal.decided_at, of_ms);
+        row.set_if("applied_at", proposal.applied_at, of_ms);
+        row.set_if("commit_hash", proposal.commit_hash.clone(), Cell::Text);
+        row.set("status", Cell::Text(proposal.status.as_str().to_owned()));
+        Ok(row)
+    }
+
+    /// The row of a task with its status.
+    pub(crate) fn of_task(task: &InboxTask) -> Result<Row> {
+        use super::declare::Fields as _;
+        let mut row = Row::new(Kind::Inbox);
+        task.write(&mut row)?;
+        row.set("attempts", Cell::Integer(task.attempts));
+        row.set_if("locked_at", task.locked_at, of_ms);
+        row.set_if("error", task.error.clone(), Cell::Text);
+        row.set("status", Cell::Text(task.status.as_str().to_owned()));
+        row.set("updated_at", of_ms(task.updated_at));
+        Ok(row)
+    }
+
+    /// The row of a conversation with the totals of its messages.
+    pub(crate) fn of_conversation(
+        conversation: &Conversation,
+        stats: &ConversationStats,
+    ) -> Result<Row> {
+        use super::declare::Fields as _;
+        let mut row = Row::new(Kind::Conversations);
+        conversation.write(&mut row)?;
+        for (name, number) in [
+            ("message_count", stats.message_count),
+            ("total_tokens_in", stats.total_tokens_in),
+            ("total_tokens_out", stats.total_tokens_out),
+            ("total_latency_ms", stats.total_latency_ms),
+        ] {
+            row.set(name, Cell::Unsigned(number));
+        }
+        row.set_if("total_cost_usd", stats.total_cost_usd, Cell::Real);
+        row.set("error_count", Cell::Unsigned(stats.error_count));
+        row.set("failure_count", Cell::Unsigned(stats.failure_count));
+        row.set("models_used", json(&stats.models_used)?);
+        row.set("configs_used", json(&stats.configs_used)?);
+        Ok(row)
+    }
+}
+
+fn of_ms(ms: i64) -> Cell {
+    Cell::Time(ms.saturating_mul(1_000))
+}
+
+fn json(value: &impl serde::Serialize) -> Result<Cell> {
+    let text = serde_json::to_string(value);
+    text.map(Cell::Json)
+        .map_err(|e| Error::invalid(e.to_string()))
+}
+
+impl FieldWriter for Row {
+    fn text(&mut self, field: &'static Field, value: Option<&String>) -> Result<()> {
+        self.set_if(field.name, value, |text| Cell::Text(text.clone()));
+        Ok(())
+    }
+
+    fn uuid(&mut self, field: &'static Field, value: Option<&Uuid>) -> Result<()> {
+        self.set_if(field.name, value, |id| Cell::Uuid(*id));
+        Ok(())
+    }
+
+    fn names(&mut self, field: &'static Field, value: Option<&Vec<String>>) -> Result<()> {
+        let cell = value.map(json).transpose()?;
+        self.set_if(field.name, cell, |cell| cell);
+        Ok(())
+    }
+
+    fn client(&mut self, field: &'static Field, value: Option<&Client>) -> Result<()> {
+        self.set_if(field.name, value, |it| Cell::Text(it.as_str().to_owned()));
+        Ok(())
+    }
+
+    fn payload(&mut self, field: &'static Field, value: Option<&String>) -> Result<()> {
+        let json = |text: &String| Cell::Json(payload_json(text).into_owned());
+        self.set_if(field.name, value, json);
+        Ok(())
+    }
+
+    fn int(&mut self, field: &'static Field, value: Option<&i64>) -> Result<()> {
+        let is_time = ColumnType::of(field.class) == ColumnType::Time;
+        self.set_if(field.name, value, |number| {
+            if is_time {
+                of_ms(*number)
+            } else {
+                Cell::Integer(*number)
+            }
+        });
+        Ok(())
+    }
+
+    fn fraction(&mut self, field: &'static Field, value: Option<&f64>) -> Result<()> {
+        self.set_if(field.name, value, |number| Cell::Real(*number));
+        Ok(())
+    }
+
+    fn flag(&mut self, field: &'static Field, value: Option<&bool>) -> Result<()> {
+        self.set_if(field.name, value, |flag| Cell::Boolean(*flag));
+        Ok(())
+    }
+
+    fn instant(&mut self, field: &'static Field, value: Option<&Timestamp>) -> Result<()> {
+        self.set_if(field.name, value, |time| Cell::Time(time.micros()));
+        Ok(())
+    }
+
+    fn validity(&mut self, field: &'static Field, value: Option<&Validity>) -> Result<()> {
+        self.set_if(field.name, value, |validity| of_ms(validity.at));
+        Ok(())
+    }
+
+    fn day(&mut self, field: &'static Field, value: Option<&Day>) -> Result<()> {
+        self.set_if(field.name, value, |day| Cell::Day(*day));
+        Ok(())
+    }
+
+    fn sum(&mut self, field: &'static Field, value: Option<&u64>) -> Result<()> {
+        self.set_if(field.name, value, |sum| Cell::Unsigned(*sum));
+        Ok(())
+    }
+
+    fn sketch(&mut self, field: &'static Field, value: Option<&Sketch>) -> Result<()> {
+        let cell = value.map(json).transpose()?;
+        self.set_if(field.name, cell, |cell| cell);
+        Ok(())
+    }
+
+    fn counts(
+        &mut self,
+        field: &'static Field,
+        value: Option<&BTreeMap<String, u64>>,
+    ) -> Result<()> {
+        let cell = value.map(json).transpose()?;
+        self.set_if(field.name, cell, |cell| cell);
+        Ok(())
+    }
+
+    fn sums(&mut self, field: &'static Field, value: Option<&MessageSums>) -> Result<()> {
+        let value = value.filter(|sums| !is_default(*sums));
+        let cell = value.map(json).transpose()?;
+        self.set_if(field.name, cell, |cell| cell);
+        Ok(())
+    }
+
+    fn hashes(&mut self, field: &'static Field, value: Option<&IdHashes>) -> Result<()> {
+        // As JSON it is a string of hex digits.
+        let text = value.map(|hashes| serde_json::to_value(hashes).unwrap_or_default());
+        let text = text.as_ref().and_then(serde_json::Value::as_str);
+        self.set_if(field.name, text, |text| Cell::Text(text.to_owned()));
+        Ok(())
+    }
+
+    fn word<W: Word>(&mut self, field: &'static Field, value: Option<&W>) -> Result<()> {
+        self.set_if(field.name, value, |word| Cell::Text(word.word().to_owned()));
+        Ok(())
+    }
+}
