@@ -46,6 +46,9 @@ pub enum ErrorKind {
     UserIdKey,
     /// The queue of a [`Capture`](crate::Capture) is full; the record was not queued.
     QueueFull,
+    /// The object store or the database that a log is copied to cannot be reached, or refused an
+    /// operation. What is there already stays; the next attempt continues.
+    Remote,
 }
 
 impl ErrorKind {
@@ -77,6 +80,7 @@ impl ErrorKind {
             ErrorKind::NetworkFileSystem => "network_file_system",
             ErrorKind::UserIdKey => "user_id_key",
             ErrorKind::QueueFull => "queue_full",
+            ErrorKind::Remote => "remote",
         }
     }
 }

@@ -80,6 +80,8 @@ pub mod schema {
 pub mod retention;
 pub mod run;
 mod segment;
+#[cfg(feature = "ship")]
+pub mod ship;
 #[cfg(feature = "tracing")]
 pub mod spans;
 pub mod storage;

@@ -37,6 +37,8 @@ pub use counts::{Counts, KindCounts, SyncTimes};
 pub use health::{Health, LockState, NextRemoval, Usage};
 pub(crate) use log_mark::LogMark;
 pub(crate) use maintain::removals::Anchor;
+#[cfg(feature = "ship")]
+pub(crate) use maintain::removals::NAME as REMOVALS;
 pub use maintain::removals::{RemovalReason, Removed};
 pub(crate) use maintain::rewrite::{Candidate, Dependents};
 pub use maintain::seq_set::SeqRange;
@@ -49,6 +51,8 @@ pub use read::follow::Follow;
 pub use read::lines::LogLine;
 #[cfg(feature = "wire")]
 pub(crate) use read::paged_reader::PagedReader;
+#[cfg(feature = "ship")]
+pub(crate) use read::point::{Point, PointSegment};
 pub(crate) use read::reverse_scan::{Hit, Scope, Sought, Step};
 pub use retention_settings::{Keep, RetentionSettings};
 pub use settings::Settings;
@@ -70,7 +74,7 @@ use self::commit::transaction::Writer;
 use self::commit::write_group::WriteGroup;
 use self::commit::write_policy::hashed_under;
 pub(crate) use self::commit::write_policy::{PreparedRecord, Redacted, key_of_value};
-use self::maintain::seal::SealLog;
+pub(crate) use self::maintain::seal::SealLog;
 pub(crate) use self::maintain::upkeep::UpkeepTask;
 use self::maintain::upkeep::{OpenHandle, UpkeepSchedule};
 use self::manifest::Manifest;
@@ -389,6 +393,11 @@ impl Inner {
 
     pub(crate) fn hasher(&self) -> Hasher {
         self.hasher
+    }
+
+    #[cfg(feature = "ship")]
+    pub(crate) fn store_id(&self) -> Uuid {
+        self.store_id
     }
 
     pub(crate) fn policies(&self) -> &PolicyCache {

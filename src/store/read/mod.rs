@@ -11,4 +11,6 @@ pub(super) mod follow;
 pub(super) mod lines;
 #[cfg(feature = "wire")]
 pub(super) mod paged_reader;
+#[cfg(feature = "ship")]
+pub(super) mod point;
 pub(super) mod reverse_scan;

@@ -1,0 +1,176 @@
+//! Destinations, as URLs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use object_store::local::LocalFileSystem;
+use object_store::prefix::PrefixStore;
+use object_store::{ObjectStore, ObjectStoreScheme};
+use tokio::runtime::{Builder, Runtime};
+use url::Url;
+use uuid::Uuid;
+
+use super::Progress;
+use super::objects::{Objects, Pulled, RemoteVerification};
+use crate::error::{Error, ErrorKind, Result};
+
+/// A place to copy logs to.
+#[derive(Debug, Clone)]
+pub struct Destination {
+    name: String,
+    objects: Objects,
+    runtime: Arc<Runtime>,
+}
+
+impl Destination {
+    /// A directory, or a URL:
+    ///
+    /// | form | place |
+    /// |---|---|
+    /// | `DIR`, `file:///DIR` | a directory |
+    /// | `s3://BUCKET/PREFIX` | Amazon S3 and what speaks its protocol |
+    /// | `gs://BUCKET/PREFIX` | Google Cloud Storage |
+    /// | `az://CONTAINER/PREFIX` | Azure Blob Storage |
+    ///
+    /// Credentials, regions and endpoints come from the environment, as for the tools of these
+    /// services: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`,
+    /// `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_STORAGE_ACCOUNT_NAME`,
+    /// `AZURE_STORAGE_ACCOUNT_KEY` and so on.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for any other form, or if a setting is missing.
+    pub fn parse(text: &str) -> Result<Destination> {
+        // For TLS. If a program has chosen another provider, that one is used.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let objects = match Url::parse(text) {
+            // A drive letter is no scheme.
+            Ok(url) if url.scheme().len() > 1 => objects_at(&url)?,
+            _ => directory(Path::new(text))?,
+        };
+        let mut runtime = Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(2).enable_all().build();
+        let runtime = runtime.map_err(|e| Error::io("start threads for", Path::new(text), e))?;
+        let name = text.trim_end_matches('/').to_owned();
+        Ok(Destination {
+            objects: Objects::new(objects, name.clone()),
+            name,
+            runtime: Arc::new(runtime),
+        })
+    }
+
+    /// As it was given.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    pub(super) fn runtime(&self) -> Arc<Runtime> {
+        Arc::clone(&self.runtime)
+    }
+
+    /// The ids of the stores that were shipped there, in order.
+    ///
+    /// # Errors
+    /// [`Remote`](ErrorKind::Remote).
+    pub fn stores(&self) -> Result<Vec<Uuid>> {
+        self.runtime.block_on(self.objects.stores())
+    }
+
+    /// Checks what was shipped: every byte of every object, and the chain of seals. Of one store,
+    /// or of all that are there.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) if nothing is there; [`Remote`](ErrorKind::Remote). Damage
+    /// is no error.
+    pub fn verify(&self, store_id: Option<Uuid>) -> Result<Vec<RemoteVerification>> {
+        self.runtime.block_on(async {
+            let mut found = Vec::new();
+            for state in self.objects.states(store_id).await? {
+                found.push(self.objects.verify_store(&state).await?);
+            }
+            Ok(found)
+        })
+    }
+
+    /// Makes a store again, in a directory that does not exist or is empty. Its lines are equal to
+    /// those of the store that was shipped, and it is verified. A call that was interrupted is
+    /// continued by the next one.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) if the store is not there;
+    /// [`InvalidInput`](ErrorKind::InvalidInput) if several are there and none was given, or the
+    /// directory is not empty; [`Damaged`](ErrorKind::Damaged) if an object was changed;
+    /// [`Remote`](ErrorKind::Remote), [`Io`](ErrorKind::Io).
+    pub fn pull(&self, store_id: Option<Uuid>, dir: &Path, progress: &Progress) -> Result<Pulled> {
+        self.runtime.block_on(async {
+            let states = self.objects.states(store_id).await?;
+            let [state] = &*states else {
+                let ids = states.iter().map(|state| state.store_id.to_string());
+                let ids: Vec<String> = ids.collect();
+                let message = format!(
+                    "{} stores were shipped to {}: give one of their ids: {}",
+                    states.len(),
+                    self.name,
+                    ids.join(", ")
+                );
+                return Err(Error::invalid(message));
+            };
+            self.objects.pull_store(state, dir, progress).await
+        })
+    }
+}
+
+fn objects_at(url: &Url) -> Result<Arc<dyn ObjectStore>> {
+    let parsed = ObjectStoreScheme::parse(url);
+    if matches!(parsed, Ok((ObjectStoreScheme::Local, _))) {
+        let dir = url.to_file_path();
+        let dir = dir.map_err(|()| Error::invalid(format!("{url} names no directory")))?;
+        return directory(&dir);
+    }
+    let is_known = matches!(
+        parsed,
+        Ok((
+            ObjectStoreScheme::AmazonS3
+                | ObjectStoreScheme::GoogleCloudStorage
+                | ObjectStoreScheme::MicrosoftAzure,
+            _
+        ))
+    );
+    if !is_known {
+        let message = format!(
+            "{:?} is no place that a log can be copied to: give a directory, s3://, gs://, az:// or file://",
+            url.scheme()
+        );
+        return Err(Error::invalid(message));
+    }
+    let made = object_store::parse_url_opts(url, settings());
+    let (store, prefix) =
+        made.map_err(|e| Error::new(ErrorKind::InvalidInput, format!("{url}: {e}")))?;
+    Ok(if prefix.as_ref().is_empty() {
+        Arc::from(store)
+    } else {
+        Arc::new(PrefixStore::new(store, prefix))
+    })
+}
+
+/// The environment, with what it means for plain HTTP: an endpoint that says `http://` is meant so.
+fn settings() -> Vec<(String, String)> {
+    let mut settings: Vec<(String, String)> = std::env::vars().collect();
+    let is_plain = |(name, value): &(String, String)| {
+        name.starts_with("AWS_ENDPOINT") && value.starts_with("http://")
+    };
+    if settings.iter().any(is_plain) {
+        settings.push(("aws_allow_http".to_owned(), "true".to_owned()));
+    }
+    settings
+}
+
+fn directory(dir: &Path) -> Result<Arc<dyn ObjectStore>> {
+    std::fs::create_dir_all(dir).map_err(|e| Error::io("create the directory", dir, e))?;
+    let store = LocalFileSystem::new_with_prefix(dir);
+    let store = store.map_err(|e| Error::invalid(format!("{}: {e}", dir.display())))?;
+    Ok(Arc::new(store.with_fsync(true)))
+}

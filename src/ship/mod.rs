@@ -1,0 +1,201 @@
+//! Copies of a log elsewhere: in object storage, and in PostgreSQL.
+//!
+//! ```
+//! use decklog::ship::{Destination, ShipOptions, Shipper};
+//! # use decklog::{Store, event_type};
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let store = Store::open(dir.path().join("log"))?;
+//! # let there = dir.path().join("bucket");
+//! store.log_event(None, event_type::AGENT_STARTED, None)?;
+//! let destination = Destination::parse(there.to_str().unwrap())?;
+//! let mut shipper = Shipper::new(&store, &destination, ShipOptions::default())?;
+//! let shipped = shipper.ship()?;
+//! assert_eq!((shipped.last_seq, shipped.objects_written), (1, 1));
+//! assert!(destination.verify(None)?[0].is_clean());
+//!
+//! let again = dir.path().join("again");
+//! destination.pull(None, &again, &Default::default())?;
+//! assert_eq!(Store::open(again)?.get_event(1)?.unwrap().event_type, "agent.started");
+//! # Ok::<(), decklog::Error>(())
+//! ```
+
+mod destination;
+mod lock;
+mod objects;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Runtime;
+use uuid::Uuid;
+
+pub use destination::Destination;
+pub use objects::{Pulled, RemoteDamage, RemoteVerification};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::store::Store;
+
+/// The format of objects with lines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Format {
+    /// The lines of the segments as they are, compressed with zstd.
+    #[default]
+    Jsonl,
+}
+
+impl Format {
+    /// What the names of its objects end with.
+    fn extension(self) -> &'static str {
+        match self {
+            Format::Jsonl => "jsonl.zst",
+        }
+    }
+
+    /// The format as one word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Format::Jsonl => "jsonl",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(word: &str) -> Result<Format> {
+        match word {
+            "jsonl" => Ok(Format::Jsonl),
+            _ => Err(Error::invalid(format!(
+                "{word:?} is no format of shipped lines: give jsonl"
+            ))),
+        }
+    }
+}
+
+/// How to ship.
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct ShipOptions {
+    /// The format of objects. A destination has a store in one format.
+    pub format: Format,
+    /// Write nothing; count what would be written. Default: false.
+    pub dry_run: bool,
+    /// The shipper is used again and again. Then objects of the last day are not listed each time.
+    /// Default: false.
+    pub follows: bool,
+}
+
+/// The result of one run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Shipped {
+    /// The store.
+    pub store_id: Uuid,
+    /// The greatest sequence number of the log that is there now.
+    pub last_seq: u64,
+    /// Size of the lines that were read and written, in bytes.
+    pub bytes: u64,
+    /// The same after compression.
+    pub bytes_written: u64,
+    /// Number of objects written.
+    pub objects_written: u64,
+    /// Number of objects removed: parts that became one object, and what was removed from the log.
+    pub objects_removed: u64,
+    /// Sealed segments that do not match their seal. They were shipped as they are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unlike_seal: Vec<String>,
+}
+
+/// How far a run has come. Clones share the numbers.
+#[derive(Debug, Clone, Default)]
+pub struct Progress {
+    done: Arc<AtomicU64>,
+    total: Arc<AtomicU64>,
+}
+
+impl Progress {
+    /// Size of the lines processed so far, in bytes.
+    pub fn bytes_done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// Size of all lines to process, in bytes, once known.
+    pub fn bytes_total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    fn expect(&self, bytes: u64) {
+        self.total.store(bytes, Ordering::Relaxed);
+        self.done.store(0, Ordering::Relaxed);
+    }
+
+    fn advance(&self, bytes: u64) {
+        self.done.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn done(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.done)
+    }
+}
+
+/// Copies a store to a destination, again and again.
+#[derive(Debug)]
+pub struct Shipper {
+    runtime: Arc<Runtime>,
+    shipper: objects::ObjectShipper,
+    progress: Progress,
+    _lock: Option<lock::ShipLock>,
+}
+
+impl Shipper {
+    /// Prepares to copy a store. While it exists, no other process copies the store to the same
+    /// destination.
+    ///
+    /// # Errors
+    /// [`Locked`](ErrorKind::Locked) if another process does so already;
+    /// [`Remote`](ErrorKind::Remote) if the destination cannot be reached.
+    pub fn new(store: &Store, destination: &Destination, options: ShipOptions) -> Result<Shipper> {
+        let lock = lock::ShipLock::take(store, destination.name())?;
+        let progress = Progress::default();
+        let objects = destination.objects().clone();
+        let shipper =
+            objects::ObjectShipper::new(objects, store.clone(), options, progress.clone());
+        Ok(Shipper {
+            runtime: destination.runtime(),
+            shipper,
+            progress,
+            _lock: lock,
+        })
+    }
+
+    /// How far [`ship`](Self::ship) has come, for another thread.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    /// Copies everything up to now, and removes there what was removed here. Returns once it is
+    /// there. If it fails, the next call continues.
+    ///
+    /// # Errors
+    /// [`Remote`](ErrorKind::Remote), [`Io`](ErrorKind::Io); [`Conflict`](ErrorKind::Conflict) if
+    /// the store was rewritten again and again, or another machine ships the same store.
+    pub fn ship(&mut self) -> Result<Shipped> {
+        self.runtime.block_on(self.shipper.ship())
+    }
+}
+
+/// The error of an operation at the far end.
+fn remote(doing: &str, object: &str, e: impl fmt::Display) -> Error {
+    Error::new(ErrorKind::Remote, format!("cannot {doing} {object}: {e}"))
+}

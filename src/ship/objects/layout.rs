@@ -1,0 +1,197 @@
+//! The names of objects, and the manifests that say what is in them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use object_store::path::Path;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::record::Kind;
+use crate::segment::SegmentName;
+use crate::segment::seal::Digest;
+use crate::ship::Format;
+
+/// The version of the layout.
+pub(super) const LAYOUT: u32 = 1;
+
+/// Engines ignore names that begin with an underscore.
+pub(super) const ROOT: &str = "_decklog";
+
+/// What is there of a store: `_decklog/store=<id>/store.json`. It is replaced last, so what it
+/// names is complete.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StoreState {
+    /// The version of the layout.
+    pub layout: u32,
+    pub store_id: Uuid,
+    pub format: Format,
+    /// When it was written, in epoch milliseconds.
+    pub at: i64,
+    /// The greatest sequence number of the log at the point that was copied.
+    pub last_seq: u64,
+    /// The number of the last seal at that point, 0 if there was none.
+    pub last_seal: u64,
+    /// The store's other files, by name.
+    #[serde(default)]
+    pub files: BTreeMap<String, FileEntry>,
+    /// By day.
+    #[serde(default)]
+    pub days: BTreeMap<String, DayEntry>,
+    /// Days that may have objects which no manifest names. The next run removes these.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub unfinished: BTreeSet<String>,
+}
+
+impl StoreState {
+    pub(super) fn new(store_id: Uuid, format: Format) -> StoreState {
+        StoreState {
+            layout: LAYOUT,
+            store_id,
+            format,
+            at: 0,
+            last_seq: 0,
+            last_seal: 0,
+            files: BTreeMap::new(),
+            days: BTreeMap::new(),
+            unfinished: BTreeSet::new(),
+        }
+    }
+}
+
+/// An object with one file of the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileEntry {
+    pub object: String,
+    pub bytes: u64,
+    pub sha256: Digest,
+}
+
+/// A day of a store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DayEntry {
+    /// The object with the day's [`DayManifest`].
+    pub manifest: String,
+    /// Hash of the names, lengths and seals of the day's segments. A day whose segments still have
+    /// it need not be looked at.
+    pub fingerprint: String,
+}
+
+/// What is there of a day of a store.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct DayManifest {
+    /// The version of the layout.
+    pub layout: u32,
+    pub store_id: Uuid,
+    pub day: String,
+    /// The day's `seals.jsonl`: each byte as the character of that number.
+    pub seals: String,
+    /// In the order of their kinds and segments.
+    pub objects: Vec<ObjectEntry>,
+}
+
+impl DayManifest {
+    pub(crate) fn seals(&self) -> Vec<u8> {
+        let bytes = self.seals.chars();
+        bytes
+            .map(|char| u8::try_from(char).unwrap_or(b'?'))
+            .collect()
+    }
+
+    pub(super) fn text_of(seals: &[u8]) -> String {
+        seals.iter().copied().map(char::from).collect()
+    }
+}
+
+/// An object with lines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ObjectEntry {
+    pub object: String,
+    pub kind: String,
+    /// Its size.
+    pub bytes: u64,
+    /// The parts of segments that it holds, one after another.
+    pub pieces: Vec<Piece>,
+}
+
+/// A segment, or a part of one that is still appended to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Piece {
+    /// The segment, relative to the store.
+    pub file: String,
+    /// The offset of its first byte in the segment.
+    pub from: u64,
+    /// The offset after its last byte.
+    pub to: u64,
+    pub lines: u64,
+    /// The SHA-256 of these bytes.
+    pub sha256: Digest,
+    /// Whether the segment is sealed, so this is all of it.
+    pub sealed: bool,
+    /// CRC-32 of the last 64 bytes, or of all if there are fewer. It shows whether a segment that
+    /// is still appended to was rewritten.
+    pub tail_crc: u32,
+}
+
+/// The prefix of the objects with lines of a store, kind and day.
+pub(super) fn prefix(kind: &str, day: &str, store_id: Uuid) -> String {
+    format!("kind={kind}/day={day}/store={store_id}")
+}
+
+/// The name of an object with whole segments.
+pub(super) fn sealed_object(
+    (first, last): (SegmentName, SegmentName),
+    store_id: Uuid,
+    format: Format,
+) -> String {
+    let numbers = if first == last {
+        format!("{:04}", first.number)
+    } else {
+        format!("{:04}-{:04}", first.number, last.number)
+    };
+    let prefix = prefix(first.kind.stem(), &first.day.to_string(), store_id);
+    format!("{prefix}/{numbers}.{}", format.extension())
+}
+
+/// The name of an object with a part of a segment.
+pub(super) fn part_object(
+    name: SegmentName,
+    (from, to): (u64, u64),
+    store_id: Uuid,
+    format: Format,
+) -> String {
+    let prefix = prefix(name.kind.stem(), &name.day.to_string(), store_id);
+    let extension = format.extension();
+    format!(
+        "{prefix}/{:04}.{from:012}-{to:012}.{extension}",
+        name.number
+    )
+}
+
+/// The prefix of what is known of a store.
+pub(super) fn state_prefix(store_id: Uuid) -> String {
+    format!("{ROOT}/store={store_id}")
+}
+
+/// The object of a store's [`StoreState`].
+pub(super) fn state_object(store_id: Uuid) -> String {
+    format!("{}/store.json", state_prefix(store_id))
+}
+
+/// The name of an object with a file of the store, or a manifest. Its contents never change, so
+/// their hash is in the name.
+pub(super) fn file_object(store_id: Uuid, name: &str, sha256: Digest) -> String {
+    let sha256 = sha256.to_string();
+    let hash = sha256.get(..16).unwrap_or_default();
+    let (stem, extension) = name.rsplit_once('.').unwrap_or((name, "json"));
+    format!("{}/{stem}.{hash}.{extension}", state_prefix(store_id))
+}
+
+/// The path of an object. Names are made of letters, digits, `=`, `.`, `-`, `_` and `/`.
+pub(super) fn path(object: &str) -> Path {
+    Path::from(object)
+}
+
+/// All kinds, as prefixes have them.
+pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
+    Kind::ALL.into_iter().map(Kind::stem)
+}

@@ -1,0 +1,398 @@
+//! A run: compares a store with what is there, and writes what differs.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use futures_util::{StreamExt as _, TryStreamExt as _};
+
+use super::client::{Known, Objects};
+use super::layout::{
+    self, DayEntry, DayManifest, FileEntry, ObjectEntry, StoreState, file_object, kinds, prefix,
+    state_object, state_prefix,
+};
+use super::plan::{Planned, fingerprint, plan_day};
+use super::{CONCURRENT, upload};
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::now;
+use crate::segment::seal::Digest;
+use crate::ship::{Progress, ShipOptions, Shipped};
+use crate::store::{MANIFEST, Point, PointSegment, REMOVALS, Store};
+
+/// Number of plans that are made because the store was rewritten meanwhile, or another process
+/// wrote `store.json`.
+const TRIES_MAX: u32 = 10;
+
+/// Copies a store to one destination again and again.
+#[derive(Debug)]
+pub(crate) struct ObjectShipper {
+    objects: Objects,
+    store: Store,
+    options: ShipOptions,
+    /// What is there; `None` until it was read.
+    known: Option<Known>,
+    /// The days whose objects this process has compared with their manifests.
+    clean: BTreeSet<String>,
+    progress: Progress,
+}
+
+impl ObjectShipper {
+    pub(in crate::ship) fn new(
+        objects: Objects,
+        store: Store,
+        options: ShipOptions,
+        progress: Progress,
+    ) -> ObjectShipper {
+        ObjectShipper {
+            objects,
+            store,
+            options,
+            known: None,
+            clean: BTreeSet::new(),
+            progress,
+        }
+    }
+
+    /// Copies everything up to now.
+    pub(in crate::ship) async fn ship(&mut self) -> Result<Shipped> {
+        let mut tries = 1;
+        loop {
+            match self.try_ship().await {
+                Err(e) if e.kind() == ErrorKind::Conflict && tries < TRIES_MAX => {
+                    // Read again what is there.
+                    self.known = None;
+                    tries += 1;
+                    let pause = std::time::Duration::from_millis(50 << tries.min(6));
+                    tokio::time::sleep(pause).await;
+                    self.store.refresh()?;
+                }
+                shipped => return shipped,
+            }
+        }
+    }
+
+    async fn load(&mut self) -> Result<Known> {
+        if let Some(known) = self.known.take() {
+            return Ok(known);
+        }
+        let store_id = self.store.inner().store_id();
+        let found = self.objects.known(store_id).await?;
+        let known = found.unwrap_or_else(|| Known {
+            state: StoreState::new(store_id, self.options.format),
+            version: None,
+        });
+        let format = known.state.format;
+        if format != self.options.format {
+            let message = format!(
+                "{} has this store as {format}: ship it as {format}, or to another place",
+                self.objects.name
+            );
+            return Err(Error::invalid(message));
+        }
+        Ok(known)
+    }
+
+    async fn try_ship(&mut self) -> Result<Shipped> {
+        let mut known = self.load().await?;
+        let point = self.store.point()?;
+        let days = by_day(&point);
+        let mut shipped = Shipped {
+            store_id: point.store_id,
+            last_seq: point.last_seq,
+            ..Shipped::default()
+        };
+        let changes = self.changes(&known.state, &point, &days);
+        if changes.is_none() {
+            self.known = Some(known);
+            return Ok(shipped);
+        }
+        let plans = self.plans(&known.state, &changes, &days).await?;
+        self.count(&plans, &mut shipped);
+        if self.options.dry_run {
+            self.known = Some(known);
+            return Ok(shipped);
+        }
+        // Name the days before their objects change, so that a later run finds what this one leaves.
+        let touched: Vec<&String> = changes.days.iter().chain(&changes.removed).collect();
+        let before = known.state.unfinished.len();
+        known.state.unfinished.extend(touched.into_iter().cloned());
+        if known.state.unfinished.len() > before {
+            self.objects.write_state(&mut known).await?;
+        }
+        let mut replaced = Vec::new();
+        for (day, plan) in plans {
+            let old = known
+                .state
+                .days
+                .get(&day)
+                .map(|entry| entry.manifest.clone());
+            let names = self
+                .ship_day(&mut known.state, &day, plan, &days, &mut shipped)
+                .await?;
+            let is_new = |entry: &DayEntry| Some(&entry.manifest) != old.as_ref();
+            if known.state.days.get(&day).is_some_and(is_new) {
+                replaced.extend(old);
+            }
+            replaced.extend(names);
+        }
+        for day in &changes.removed {
+            let entry = known.state.days.remove(day);
+            replaced.extend(entry.map(|entry| entry.manifest));
+        }
+        replaced.extend(self.ship_files(&mut known.state, &point).await?);
+        known.state.at = now();
+        known.state.last_seq = point.last_seq;
+        known.state.last_seal = point.last_seal;
+        // A rewrite that ran meanwhile may have moved lines between the files that were read.
+        if !self.store.point()?.has_all_of(&point) {
+            let message = "the store was rewritten while it was copied: try again";
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        self.objects.write_state(&mut known).await?;
+        shipped.objects_removed += self.objects.remove(replaced).await?;
+        self.clean_up(&mut known, &point, &mut shipped).await?;
+        self.known = Some(known);
+        Ok(shipped)
+    }
+
+    fn count(&self, plans: &[(String, Vec<Planned>)], shipped: &mut Shipped) {
+        let all = plans.iter().flat_map(|(_, plan)| plan);
+        for planned in all.filter(|planned| planned.there.is_none()) {
+            shipped.objects_written += 1;
+            shipped.bytes += planned.bytes();
+        }
+        self.progress.expect(shipped.bytes);
+    }
+
+    /// What differs between the store and what is there.
+    fn changes(
+        &self,
+        state: &StoreState,
+        point: &Point,
+        days: &BTreeMap<String, Vec<PointSegment>>,
+    ) -> Changes {
+        let is_changed = |(day, segments): &(&String, &Vec<PointSegment>)| {
+            let now = fingerprint(segments, self.options.format);
+            let is_same = |entry: &DayEntry| entry.fingerprint == now;
+            let is_clean = !state.unfinished.contains(*day) || self.clean.contains(*day);
+            !(is_clean && state.days.get(*day).is_some_and(is_same))
+        };
+        let changed = days.iter().filter(is_changed);
+        let known = state.days.keys().chain(&state.unfinished);
+        let removed = known.filter(|day| !days.contains_key(*day));
+        let has_files = [(MANIFEST, &point.manifest), (REMOVALS, &point.removals)]
+            .into_iter()
+            .all(|(name, bytes)| {
+                let entry = state.files.get(name);
+                entry.map_or(bytes.is_empty(), |entry| {
+                    entry.sha256 == Digest::of(bytes) && !bytes.is_empty()
+                })
+            });
+        Changes {
+            days: changed.map(|(day, _)| day.clone()).collect(),
+            removed: removed.cloned().collect(),
+            of_files: !has_files || state.last_seal != point.last_seal,
+        }
+    }
+
+    async fn plans(
+        &self,
+        state: &StoreState,
+        changes: &Changes,
+        days: &BTreeMap<String, Vec<PointSegment>>,
+    ) -> Result<Vec<(String, Vec<Planned>)>> {
+        let mut plans = Vec::new();
+        for day in &changes.days {
+            let present = match state.days.get(day) {
+                Some(entry) => match self.objects.day_manifest(entry).await {
+                    Ok(manifest) => Some(manifest),
+                    // Everything of the day is written again.
+                    Err(e) if e.kind() == ErrorKind::Damaged => None,
+                    Err(e) => return Err(e),
+                },
+                None => None,
+            };
+            let storage = self.store.inner().storage();
+            let segments = days.get(day).map_or(&[][..], Vec::as_slice);
+            let (store_id, format) = (state.store_id, self.options.format);
+            let plan = plan_day(storage, segments, present.as_ref(), store_id, format)?;
+            plans.push((day.clone(), plan));
+        }
+        Ok(plans)
+    }
+
+    /// Writes the objects and the manifest of a day. Returns the objects of the old manifest that
+    /// the new one does not have.
+    async fn ship_day(
+        &self,
+        state: &mut StoreState,
+        day: &str,
+        plan: Vec<Planned>,
+        days: &BTreeMap<String, Vec<PointSegment>>,
+        shipped: &mut Shipped,
+    ) -> Result<Vec<String>> {
+        let old = match state.days.get(day) {
+            Some(entry) => self.objects.day_manifest(entry).await.ok(),
+            None => None,
+        };
+        let writes = plan.into_iter().map(|planned| async {
+            if let Some(entry) = planned.there.clone() {
+                return Ok((entry, false));
+            }
+            let (objects, store) = (Arc::clone(&self.objects.store), self.store.clone());
+            let done: Arc<AtomicU64> = self.progress.done();
+            let entry = upload::upload(objects, store, planned, done).await?;
+            Ok::<_, Error>((entry, true))
+        });
+        let entries = futures_util::stream::iter(writes).buffered(CONCURRENT);
+        let entries: Vec<(ObjectEntry, bool)> = entries.try_collect().await?;
+        let segments = days.get(day).map_or(&[][..], Vec::as_slice);
+        for (entry, is_new) in &entries {
+            if *is_new {
+                shipped.bytes_written += entry.bytes;
+            }
+            shipped.unlike_seal.extend(unlike_seal(entry, segments));
+        }
+        let seals = match segments.first() {
+            Some(segment) => self.store.seals_of_day(segment.name.day)?,
+            None => Vec::new(),
+        };
+        let manifest = DayManifest {
+            layout: layout::LAYOUT,
+            store_id: state.store_id,
+            day: day.to_owned(),
+            seals: DayManifest::text_of(&seals),
+            objects: entries.into_iter().map(|(entry, _)| entry).collect(),
+        };
+        let bytes =
+            serde_json::to_vec(&manifest).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
+        let name = file_object(state.store_id, &format!("{day}.json"), Digest::of(&bytes));
+        let is_there = state.days.get(day).is_some_and(|it| it.manifest == name);
+        if !is_there {
+            self.objects.put(&name, bytes).await?;
+        }
+        let entry = DayEntry {
+            manifest: name,
+            fingerprint: fingerprint(segments, self.options.format),
+        };
+        state.days.insert(day.to_owned(), entry);
+        let new: HashSet<&String> = manifest.objects.iter().map(|it| &it.object).collect();
+        let old = old.into_iter().flat_map(|manifest| manifest.objects);
+        let gone = old.map(|entry| entry.object);
+        Ok(gone.filter(|object| !new.contains(object)).collect())
+    }
+
+    /// Writes the store's other files, and returns the objects that they replace.
+    async fn ship_files(&self, state: &mut StoreState, point: &Point) -> Result<Vec<String>> {
+        let mut replaced = Vec::new();
+        for (name, bytes) in [(MANIFEST, &point.manifest), (REMOVALS, &point.removals)] {
+            let sha256 = Digest::of(bytes);
+            let is_same = |entry: &FileEntry| entry.sha256 == sha256;
+            if state.files.get(name).is_some_and(is_same) || bytes.is_empty() {
+                continue;
+            }
+            let object = file_object(state.store_id, name, sha256);
+            self.objects.put(&object, bytes.clone()).await?;
+            let entry = FileEntry {
+                object,
+                bytes: bytes.len() as u64,
+                sha256,
+            };
+            let old = state.files.insert(name.to_owned(), entry);
+            replaced.extend(old.map(|old| old.object));
+        }
+        Ok(replaced)
+    }
+
+    /// Removes objects that no manifest names, left by a run that died, of the days that this run
+    /// or an earlier one touched.
+    async fn clean_up(
+        &mut self,
+        known: &mut Known,
+        point: &Point,
+        shipped: &mut Shipped,
+    ) -> Result<()> {
+        let unfinished = known.state.unfinished.clone();
+        for day in &unfinished {
+            if self.clean.contains(day) {
+                continue;
+            }
+            let named = match known.state.days.get(day) {
+                Some(entry) => self.objects.day_manifest(entry).await?.objects,
+                None => Vec::new(),
+            };
+            let named: HashSet<String> = named.into_iter().map(|entry| entry.object).collect();
+            for kind in kinds() {
+                let listed = self
+                    .objects
+                    .list(&prefix(kind, day, point.store_id))
+                    .await?;
+                let left = listed.into_iter().filter(|name| !named.contains(name));
+                shipped.objects_removed += self.objects.remove(left.collect()).await?;
+            }
+            if known.state.days.contains_key(day) {
+                self.clean.insert(day.clone());
+            }
+        }
+        // While this process follows the log, the last day changes all the time.
+        let last = known.state.days.keys().next_back();
+        let stays = last.filter(|_| self.options.follows).cloned();
+        let before = known.state.unfinished.len();
+        known
+            .state
+            .unfinished
+            .retain(|day| Some(day) == stays.as_ref());
+        if known.state.unfinished.len() < before {
+            self.remove_old_files(known, shipped).await?;
+            self.objects.write_state(known).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes manifests and files that `store.json` does not name.
+    async fn remove_old_files(&self, known: &Known, shipped: &mut Shipped) -> Result<()> {
+        let state = &known.state;
+        let files = state.files.values().map(|entry| entry.object.clone());
+        let manifests = state.days.values().map(|entry| entry.manifest.clone());
+        let mut named: HashSet<String> = files.chain(manifests).collect();
+        named.insert(state_object(state.store_id));
+        let listed = self.objects.list(&state_prefix(state.store_id)).await?;
+        let left = listed.into_iter().filter(|name| !named.contains(name));
+        shipped.objects_removed += self.objects.remove(left.collect()).await?;
+        Ok(())
+    }
+}
+
+/// What differs between a store and what is there.
+#[derive(Debug)]
+struct Changes {
+    days: Vec<String>,
+    removed: BTreeSet<String>,
+    of_files: bool,
+}
+
+impl Changes {
+    fn is_none(&self) -> bool {
+        self.days.is_empty() && self.removed.is_empty() && !self.of_files
+    }
+}
+
+fn by_day(point: &Point) -> BTreeMap<String, Vec<PointSegment>> {
+    let mut days: BTreeMap<String, Vec<PointSegment>> = BTreeMap::new();
+    for segment in &point.segments {
+        let day = days.entry(segment.name.day.to_string()).or_default();
+        day.push(segment.clone());
+    }
+    days
+}
+
+/// The segments of an object that do not match their seals.
+fn unlike_seal(entry: &ObjectEntry, segments: &[PointSegment]) -> Vec<String> {
+    let pieces = entry.pieces.iter();
+    let unlike = pieces.filter(|piece| {
+        let mut of_piece = segments.iter().filter(|it| it.name.path() == piece.file);
+        let seal = of_piece.next().and_then(|segment| segment.seal.as_ref());
+        seal.is_some_and(|seal| piece.sealed && seal.sha256 != piece.sha256)
+    });
+    unlike.map(|piece| piece.file.clone()).collect()
+}

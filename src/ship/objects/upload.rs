@@ -1,0 +1,215 @@
+//! Writes an object: reads segments, compresses them, and uploads what comes out in bounded memory.
+
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc;
+
+use super::layout::{ObjectEntry, Piece, path};
+use super::plan::{Planned, PlannedPiece, tail_crc};
+use crate::error::{Error, ErrorKind, Result};
+use crate::segment::seal::Digest;
+use crate::ship::remote;
+use crate::storage::{Access, Storage, io_error, read_full};
+use crate::store::Store;
+
+/// Size of the parts in which a large object is uploaded. All but the last have this size, as some
+/// object stores require, and it is more than the minimum of all.
+const PART_BYTES: usize = 8 << 20;
+
+/// Number of bytes of a segment that are read at once.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// Level of zstd: the default of the `zstd` command.
+const LEVEL: i32 = 3;
+
+/// Uploads an object and returns its entry.
+///
+/// # Errors
+/// [`Conflict`](ErrorKind::Conflict) if a segment was rewritten or removed since the plan was made;
+/// [`Remote`](ErrorKind::Remote); [`Io`](ErrorKind::Io).
+pub(super) async fn upload(
+    objects: Arc<dyn ObjectStore>,
+    store: Store,
+    planned: Planned,
+    done: Arc<AtomicU64>,
+) -> Result<ObjectEntry> {
+    let (parts, received) = mpsc::channel(2);
+    let (object, kind) = (planned.object.clone(), planned.kind);
+    let read = tokio::task::spawn_blocking(move || {
+        let mut out = Parts {
+            buffer: Vec::new(),
+            parts,
+            bytes: 0,
+        };
+        let pieces = compress(&store, &planned, &mut out, &done)?;
+        out.end()?;
+        Ok((pieces, out.bytes))
+    });
+    let sent = send(&*objects, &object, received).await;
+    let read = read
+        .await
+        .map_err(|e| Error::new(ErrorKind::Io, e.to_string()));
+    // If reading failed, the upload was given up, and the first failure is the reason.
+    let (pieces, bytes) = read??;
+    sent?;
+    Ok(ObjectEntry {
+        object,
+        kind: kind.stem().to_owned(),
+        bytes,
+        pieces,
+    })
+}
+
+/// Sends the parts to the object store. The object appears when all of them are there.
+async fn send(
+    objects: &dyn ObjectStore,
+    object: &str,
+    mut parts: mpsc::Receiver<Result<Bytes, ()>>,
+) -> Result<()> {
+    let location = path(object);
+    let Some(Ok(first)) = parts.recv().await else {
+        return Ok(());
+    };
+    let doing = |e| remote("write", object, e);
+    let second = match parts.recv().await {
+        None => {
+            let put = objects.put(&location, PutPayload::from_bytes(first)).await;
+            return put.map(drop).map_err(doing);
+        }
+        Some(second) => second,
+    };
+    let mut upload = objects.put_multipart(&location).await.map_err(doing)?;
+    let sent = async {
+        upload.put_part(PutPayload::from_bytes(first)).await?;
+        let mut next = Some(second);
+        while let Some(part) = next {
+            let Ok(part) = part else {
+                return Ok(false);
+            };
+            upload.put_part(PutPayload::from_bytes(part)).await?;
+            next = parts.recv().await;
+        }
+        upload.complete().await.map(|_| true)
+    };
+    let sent = sent.await;
+    if !matches!(sent, Ok(true)) {
+        // What was uploaded of it is not an object, and the store may charge for it.
+        let _ = upload.abort().await;
+    }
+    sent.map(drop).map_err(doing)
+}
+
+/// Collects compressed bytes and passes them on in parts.
+struct Parts {
+    buffer: Vec<u8>,
+    parts: mpsc::Sender<Result<Bytes, ()>>,
+    bytes: u64,
+}
+
+impl Parts {
+    fn send(&mut self, part: Vec<u8>) -> io::Result<()> {
+        self.bytes += part.len() as u64;
+        let sent = self.parts.blocking_send(Ok(part.into()));
+        sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+
+    /// Sends the last part.
+    fn end(&mut self) -> Result<()> {
+        let part = std::mem::take(&mut self.buffer);
+        // The reason why the upload ended is its own error.
+        let _ = self.send(part);
+        Ok(())
+    }
+}
+
+impl io::Write for Parts {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.buffer.extend_from_slice(bytes);
+        while self.buffer.len() >= PART_BYTES {
+            let rest = self.buffer.split_off(PART_BYTES);
+            let part = std::mem::replace(&mut self.buffer, rest);
+            self.send(part)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Compresses the pieces of an object, each as a frame of its own.
+fn compress(
+    store: &Store,
+    planned: &Planned,
+    out: &mut Parts,
+    done: &AtomicU64,
+) -> Result<Vec<Piece>> {
+    let storage = store.inner().storage();
+    let mut pieces = Vec::with_capacity(planned.pieces.len());
+    for piece in &planned.pieces {
+        let compressed = frame(storage, piece, out, done);
+        if compressed.is_err() {
+            let _ = out.parts.blocking_send(Err(()));
+        }
+        pieces.push(compressed?);
+    }
+    Ok(pieces)
+}
+
+fn frame(
+    storage: &dyn Storage,
+    piece: &PlannedPiece,
+    out: &mut Parts,
+    done: &AtomicU64,
+) -> Result<Piece> {
+    let path = piece.segment.name.path();
+    let io = |e| io_error(storage, "read the segment", &path, e);
+    let file = storage.open(&path, Access::Read).map_err(io)?;
+    if file.stat().map_err(io)?.identity != piece.segment.identity {
+        return Err(changed(&path));
+    }
+    let compressing = |e| io_error(storage, "compress the segment", &path, e);
+    let mut encoder = zstd::stream::write::Encoder::new(out, LEVEL).map_err(compressing)?;
+    encoder.include_checksum(true).map_err(compressing)?;
+    let (mut hash, mut lines) = (Sha256::new(), 0);
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut at = piece.from;
+    while at < piece.to {
+        let wanted = usize::try_from(piece.to - at).unwrap_or(CHUNK_BYTES);
+        let wanted = wanted.min(CHUNK_BYTES);
+        let read = read_full(&*file, &mut chunk[..wanted], at).map_err(io)?;
+        if read < wanted {
+            return Err(changed(&path));
+        }
+        let bytes = &chunk[..read];
+        hash.update(bytes);
+        lines += memchr::memchr_iter(b'\n', bytes).count() as u64;
+        encoder.write_all(bytes).map_err(compressing)?;
+        at += read as u64;
+        done.fetch_add(read as u64, Ordering::Relaxed);
+    }
+    encoder.finish().map_err(compressing)?;
+    Ok(Piece {
+        file: path,
+        from: piece.from,
+        to: piece.to,
+        lines,
+        sha256: Digest(hash.finalize().into()),
+        sealed: piece.segment.seal.is_some(),
+        tail_crc: tail_crc(storage, &piece.segment, piece.to)?,
+    })
+}
+
+/// The error of a segment that is not as the plan has it. A new plan is made then.
+fn changed(path: &str) -> Error {
+    Error::new(
+        ErrorKind::Conflict,
+        format!("{path} was rewritten while it was copied: try again"),
+    )
+}

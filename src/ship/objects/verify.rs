@@ -1,0 +1,217 @@
+//! Checks what was shipped: every byte, and the chain of seals.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::CONCURRENT;
+use super::client::Objects;
+use super::layout::{DayManifest, ObjectEntry, Piece, StoreState};
+use super::read::{Sink, read};
+use crate::error::{ErrorKind, Result};
+use crate::segment::seal::Digest;
+use crate::segment::{Damage, SegmentName};
+use crate::storage::{Access, Memory, Storage, append_all, io_error};
+use crate::store::SealLog;
+
+/// The result of [`Destination::verify`](super::super::Destination::verify).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RemoteVerification {
+    /// The store.
+    pub store_id: Uuid,
+    /// The greatest sequence number of the log when it was copied.
+    pub last_seq: u64,
+    /// Number of objects with lines.
+    pub objects: u64,
+    /// Number of segments.
+    pub segments: u64,
+    /// Number of segments that match their seal.
+    pub sealed: u64,
+    /// Size of the lines, in bytes, before compression.
+    pub bytes: u64,
+    /// Number of lines.
+    pub lines: u64,
+    /// Number of seals.
+    pub seals: u64,
+    /// What is not as it was shipped.
+    pub damage: Vec<RemoteDamage>,
+}
+
+/// Something in a destination that is not as it was shipped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RemoteDamage {
+    /// The object, or the file of the store.
+    pub object: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl RemoteVerification {
+    /// Whether everything is as it was shipped.
+    pub fn is_clean(&self) -> bool {
+        self.damage.is_empty()
+    }
+}
+
+/// Reads an object only to hash it.
+struct Hashed;
+
+impl Sink for Hashed {
+    fn bytes(&mut self, _: &Piece, _: u64, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Objects {
+    /// Checks a store.
+    pub(in crate::ship) async fn verify_store(
+        &self,
+        state: &StoreState,
+    ) -> Result<RemoteVerification> {
+        let mut found = RemoteVerification {
+            store_id: state.store_id,
+            last_seq: state.last_seq,
+            objects: 0,
+            segments: 0,
+            sealed: 0,
+            bytes: 0,
+            lines: 0,
+            seals: 0,
+            damage: Vec::new(),
+        };
+        let chain = Memory::new();
+        for (name, entry) in &state.files {
+            match self.get_file(entry).await {
+                Ok(bytes) => put(&chain, name, &bytes)?,
+                Err(e) => found.add(&entry.object, e)?,
+            }
+        }
+        let mut manifests = Vec::new();
+        for entry in state.days.values() {
+            match self.day_manifest(entry).await {
+                Ok(manifest) => {
+                    put(
+                        &chain,
+                        &format!("{}/{}", manifest.day, SealLog::FILE),
+                        &manifest.seals(),
+                    )?;
+                    manifests.push(manifest);
+                }
+                Err(e) => found.add(&entry.manifest, e)?,
+            }
+        }
+        self.objects_of(&manifests, &mut found).await?;
+        compare_seals(&chain, &manifests, &mut found)?;
+        Ok(found)
+    }
+
+    async fn objects_of(
+        &self,
+        manifests: &[DayManifest],
+        found: &mut RemoteVerification,
+    ) -> Result<()> {
+        let entries = manifests.iter().flat_map(|manifest| &manifest.objects);
+        let reads = entries.map(|entry| {
+            let (store, entry) = (Arc::clone(&self.store), entry.clone());
+            async move {
+                let object = entry.object.clone();
+                let (Hashed, difference) = read(store, entry, Hashed).await?;
+                Ok::<_, crate::Error>(difference.map(|reason| RemoteDamage { object, reason }))
+            }
+        });
+        let differences: Vec<Option<RemoteDamage>> = futures_util::stream::iter(reads)
+            .buffered(CONCURRENT)
+            .try_collect()
+            .await?;
+        found.damage.extend(differences.into_iter().flatten());
+        for ObjectEntry { pieces, .. } in manifests.iter().flat_map(|it| &it.objects) {
+            found.objects += 1;
+            for piece in pieces {
+                found.segments += u64::from(piece.from == 0);
+                found.bytes += piece.to - piece.from;
+                found.lines += piece.lines;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RemoteVerification {
+    /// Damage is a finding; anything else is an error.
+    fn add(&mut self, object: &str, e: crate::Error) -> Result<()> {
+        if e.kind() != ErrorKind::Damaged {
+            return Err(e);
+        }
+        self.damage.push(RemoteDamage {
+            object: object.to_owned(),
+            reason: e.reason(),
+        });
+        Ok(())
+    }
+}
+
+fn put(storage: &Memory, name: &str, bytes: &[u8]) -> Result<()> {
+    let io = |e| io_error(storage, "write", name, e);
+    if let Some((dir, _)) = name.split_once('/') {
+        storage.create_dir(dir).map_err(io)?;
+    }
+    let file = storage.open(name, Access::Append).map_err(io)?;
+    append_all(&*file, bytes).map_err(io)
+}
+
+/// Checks the chain of seals, and that each sealed segment is there and matches its seal.
+fn compare_seals(
+    chain: &Memory,
+    manifests: &[DayManifest],
+    found: &mut RemoteVerification,
+) -> Result<()> {
+    let log = SealLog::read(chain)?;
+    found.seals = log.len();
+    let of_chain = log.damage().into_iter().map(|damage: Damage| RemoteDamage {
+        object: damage.file,
+        reason: damage.reason,
+    });
+    found.damage.extend(of_chain);
+    let pieces = manifests.iter().flat_map(|it| &it.objects);
+    let pieces = pieces.flat_map(|entry| &entry.pieces);
+    let whole: BTreeMap<&str, (Digest, bool)> = pieces
+        .map(|piece| (&*piece.file, (piece.sha256, piece.sealed)))
+        .collect();
+    for name in log.segments().collect::<Vec<SegmentName>>() {
+        let file = name.path();
+        let Some(last) = log.last_of(name) else {
+            continue;
+        };
+        let damage = |reason: String| RemoteDamage {
+            object: file.clone(),
+            reason,
+        };
+        match whole.get(&*file) {
+            None => found.damage.push(damage(format!(
+                "the segment is missing, and removals.jsonl does not say why: seal {} says that it had {} lines",
+                last.seal, last.lines
+            ))),
+            // It was copied before it was sealed.
+            Some((_, false)) => {}
+            Some((sha256, true)) => {
+                let is_it = log
+                    .last_and_earlier(name)
+                    .any(|seal| seal.sha256 == *sha256);
+                if is_it {
+                    found.sealed += 1;
+                } else {
+                    found.damage.push(damage(format!(
+                        "the segment does not match seal {}",
+                        last.seal
+                    )));
+                }
+            }
+        }
+    }
+    Ok(())
+}

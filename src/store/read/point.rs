@@ -1,0 +1,116 @@
+//! The files of a store at one moment, to copy them.
+
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::segment::SegmentName;
+use crate::segment::seal::Seal;
+use crate::storage::{Access, if_there, io_error, read_all};
+use crate::store::maintain::removals;
+use crate::store::{Inner, MANIFEST, SealLog, Store};
+
+/// The files of a store at one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Point {
+    pub store_id: Uuid,
+    /// The greatest sequence number of the log.
+    pub last_seq: u64,
+    /// In the order of their names.
+    pub segments: Vec<PointSegment>,
+    /// The number of the last seal, 0 if there is none.
+    pub last_seal: u64,
+    /// `removals.jsonl`, as it is.
+    pub removals: Vec<u8>,
+    /// `decklog.json`, as it is.
+    pub manifest: Vec<u8>,
+}
+
+/// A segment at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PointSegment {
+    pub name: SegmentName,
+    /// The offset after its last line. For a sealed segment, its length.
+    pub bytes: u64,
+    pub identity: u64,
+    /// Its seal, unless it is not sealed.
+    pub seal: Option<Seal>,
+}
+
+impl Store {
+    /// The files at one moment: all lines up to a sequence number, and no line after it.
+    ///
+    /// The seals are read before the segments, so each segment that they name exists, unless it was
+    /// removed in between. A caller that copies the files checks afterwards that none was rewritten:
+    /// [`Point::has_all_of`].
+    ///
+    /// # Errors
+    /// [`Io`](crate::ErrorKind::Io), [`Damaged`](crate::ErrorKind::Damaged) if a file cannot be
+    /// read.
+    pub(crate) fn point(&self) -> Result<Point> {
+        let inner = self.inner();
+        let mut log = inner.seals();
+        log.refresh(inner.storage())?;
+        let manifest = inner.small_file(MANIFEST)?;
+        let removals = inner.small_file(removals::NAME)?;
+        let view = inner.snapshot()?;
+        let segments = view.state.present_in_order();
+        let segments = segments.map(|(_, segment)| {
+            let seal = seal_of(&log, segment.name, segment.expected_len());
+            PointSegment {
+                name: segment.name,
+                bytes: seal.map_or(segment.end, |seal| seal.bytes),
+                identity: segment.identity,
+                seal: seal.cloned(),
+            }
+        });
+        let segments = segments.filter(|segment| segment.bytes > 0).collect();
+        let last_seq = view.last_seq();
+        drop(view);
+        Ok(Point {
+            store_id: inner.store_id,
+            last_seq,
+            segments,
+            last_seal: log.last().map_or(0, |seal| seal.seal),
+            removals,
+            manifest,
+        })
+    }
+
+    /// A day's `seals.jsonl`, as it is. Empty if there is none.
+    pub(crate) fn seals_of_day(&self, day: crate::record::Day) -> Result<Vec<u8>> {
+        self.inner().small_file(&format!("{day}/{}", SealLog::FILE))
+    }
+}
+
+impl Point {
+    /// Whether nothing of an earlier point was removed or rewritten since: its segments are still
+    /// these files, and no removal was recorded.
+    pub(crate) fn has_all_of(&self, earlier: &Point) -> bool {
+        let is_there = |old: &PointSegment| {
+            let place = self
+                .segments
+                .binary_search_by_key(&old.name, |segment| segment.name);
+            place.is_ok_and(|place| self.segments[place].identity == old.identity)
+        };
+        self.removals == earlier.removals && earlier.segments.iter().all(is_there)
+    }
+}
+
+/// The seal that a segment of this length matches: the current one or, after an interrupted rewrite,
+/// an earlier one.
+fn seal_of(log: &SealLog, name: SegmentName, len: u64) -> Option<&Seal> {
+    let mut seals = log.last_and_earlier(name);
+    seals.find(|seal| seal.bytes == len)
+}
+
+impl Inner {
+    /// The bytes of a file that holds no records; none if it does not exist.
+    fn small_file(&self, path: &str) -> Result<Vec<u8>> {
+        let storage = self.storage();
+        let bytes = storage
+            .open(path, Access::Read)
+            .and_then(|file| read_all(&*file));
+        let bytes = if_there(bytes).map_err(|e| io_error(storage, "read", path, e))?;
+        Ok(bytes.unwrap_or_default())
+    }
+}
