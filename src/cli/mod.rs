@@ -4,6 +4,8 @@
 // Doc comments on arguments are help texts.
 #![allow(clippy::doc_markdown)]
 
+#[cfg(feature = "ship")]
+mod backup;
 mod branches;
 mod calls;
 mod check_proof;
@@ -42,6 +44,8 @@ mod pager;
 mod pages;
 mod proposals;
 mod prove;
+#[cfg(feature = "ship")]
+mod pull;
 mod record;
 mod removal;
 mod repair;
@@ -55,6 +59,8 @@ mod seal;
 mod search;
 #[cfg(feature = "http")]
 mod serve;
+#[cfg(feature = "ship")]
+mod ship;
 mod show;
 mod state;
 mod stats;
@@ -69,6 +75,8 @@ mod token;
 #[cfg(feature = "top")]
 mod top;
 mod transcript;
+#[cfg(feature = "ship")]
+mod transfer;
 mod tree;
 mod turns;
 mod verify;
@@ -195,6 +203,14 @@ commands! {
         Retain retain,
         Compact compact,
         Erase erase,
+    }
+    "Copies" {
+        #[cfg(feature = "ship")]
+        Ship ship,
+        #[cfg(feature = "ship")]
+        Pull pull,
+        #[cfg(feature = "ship")]
+        Backup backup,
     }
     "Servers" {
         #[cfg(feature = "mcp")]

@@ -32,6 +32,11 @@ pub struct Args {
     /// truncated since then
     #[arg(long, value_name = "FILE")]
     head: Option<PathBuf>,
+    /// Check a copy that 'decklog ship' or 'decklog backup' made, in place of the log: a directory
+    /// or a URL
+    #[cfg(feature = "ship")]
+    #[arg(value_name = "DEST", conflicts_with_all = ["deep", "head"])]
+    destination: Option<String>,
 }
 
 /// A line of `--json`.
@@ -67,6 +72,10 @@ struct Summary<'a> {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    #[cfg(feature = "ship")]
+    if let Some(destination) = &args.destination {
+        return copy(destination, context);
+    }
     let path = context.store_path()?;
     let head = args.head.as_deref();
     let head = head.map(|path| check_proof::read(path, check_proof::SEAL_BYTES_MAX));
@@ -84,6 +93,40 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         text(&mut context.out, &found, &path)?;
     }
     Ok(Exit::with_findings(!found.is_clean()))
+}
+
+/// Checks what is in a destination.
+#[cfg(feature = "ship")]
+fn copy(destination: &str, context: &mut Context) -> Result<Exit, Failure> {
+    let found = decklog::ship::Destination::parse(destination)?.verify(None)?;
+    let is_clean = found
+        .iter()
+        .all(decklog::ship::RemoteVerification::is_clean);
+    for found in &found {
+        if context.json {
+            context.out.json(found)?;
+            continue;
+        }
+        for damage in &found.damage {
+            let (object, reason) = (one_line(&damage.object), one_line(&damage.reason));
+            context.out.line(&format!("damaged   {object}: {reason}"))?;
+        }
+        let verdict = match found.damage.len() {
+            0 => "clean".to_owned(),
+            some => counted(some as u64, "finding"),
+        };
+        context.out.line(&format!(
+            "{verdict}: store {}, up to seq {}: {} in {} ({} sealed), {} bytes in {}",
+            found.store_id,
+            count(found.last_seq),
+            counted(found.lines, "line"),
+            counted(found.segments, "segment"),
+            count(found.sealed),
+            count(found.bytes),
+            counted(found.objects, "object"),
+        ))?;
+    }
+    Ok(Exit::with_findings(!is_clean))
 }
 
 fn json(out: &mut Output, found: &Verification, deep: bool) -> io::Result<()> {

@@ -38,14 +38,27 @@ impl Destination {
     /// `AZURE_STORAGE_ACCOUNT_KEY` and so on.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for any other form, or if a setting is missing.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for any other form, or if a setting is missing;
+    /// [`NotFound`](ErrorKind::NotFound) if the directory does not exist.
     pub fn parse(text: &str) -> Result<Destination> {
+        Destination::open(text, false)
+    }
+
+    /// As [`parse`](Self::parse), but a directory that does not exist is created.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse); [`Io`](ErrorKind::Io).
+    pub fn create(text: &str) -> Result<Destination> {
+        Destination::open(text, true)
+    }
+
+    fn open(text: &str, creates: bool) -> Result<Destination> {
         // For TLS. If a program has chosen another provider, that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let objects = match Url::parse(text) {
             // A drive letter is no scheme.
-            Ok(url) if url.scheme().len() > 1 => objects_at(&url)?,
-            _ => directory(Path::new(text))?,
+            Ok(url) if url.scheme().len() > 1 => objects_at(&url, creates)?,
+            _ => directory(Path::new(text), creates)?,
         };
         let mut runtime = Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build();
@@ -56,6 +69,17 @@ impl Destination {
             name,
             runtime: Arc::new(runtime),
         })
+    }
+
+    /// An object store of a test.
+    #[cfg(test)]
+    pub(super) fn of_test(store: Arc<dyn ObjectStore>) -> Destination {
+        let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
+        Destination {
+            name: "test".to_owned(),
+            objects: Objects::new(store, "test".to_owned()),
+            runtime: Arc::new(runtime),
+        }
     }
 
     /// As it was given.
@@ -123,12 +147,12 @@ impl Destination {
     }
 }
 
-fn objects_at(url: &Url) -> Result<Arc<dyn ObjectStore>> {
+fn objects_at(url: &Url, creates: bool) -> Result<Arc<dyn ObjectStore>> {
     let parsed = ObjectStoreScheme::parse(url);
     if matches!(parsed, Ok((ObjectStoreScheme::Local, _))) {
         let dir = url.to_file_path();
         let dir = dir.map_err(|()| Error::invalid(format!("{url} names no directory")))?;
-        return directory(&dir);
+        return directory(&dir, creates);
     }
     let is_known = matches!(
         parsed,
@@ -168,8 +192,13 @@ fn settings() -> Vec<(String, String)> {
     settings
 }
 
-fn directory(dir: &Path) -> Result<Arc<dyn ObjectStore>> {
-    std::fs::create_dir_all(dir).map_err(|e| Error::io("create the directory", dir, e))?;
+fn directory(dir: &Path, creates: bool) -> Result<Arc<dyn ObjectStore>> {
+    if creates {
+        std::fs::create_dir_all(dir).map_err(|e| Error::io("create the directory", dir, e))?;
+    } else if !dir.is_dir() {
+        let message = "there is no such directory";
+        return Err(Error::new(ErrorKind::NotFound, message).with_path(dir));
+    }
     let store = LocalFileSystem::new_with_prefix(dir);
     let store = store.map_err(|e| Error::invalid(format!("{}: {e}", dir.display())))?;
     Ok(Arc::new(store.with_fsync(true)))

@@ -3,8 +3,8 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::time::{Duration, Instant};
 
+use super::status::cache_name;
 use crate::error::{Error, ErrorKind, Result};
-use crate::segment::seal::Digest;
 use crate::store::Store;
 
 /// How long a lock that is not free is tried again.
@@ -24,8 +24,7 @@ impl ShipLock {
     /// [`Locked`](ErrorKind::Locked) after the store's lock timeout.
     pub(super) fn take(store: &Store, destination: &str) -> Result<Option<ShipLock>> {
         let dir = store.path().join("cache");
-        let hash = Digest::of(destination.as_bytes()).to_string();
-        let path = dir.join(format!("ship.{}.lock", hash.get(..16).unwrap_or_default()));
+        let path = dir.join(format!("{}.lock", cache_name(destination)));
         let _ = std::fs::create_dir(&dir);
         let mut options = OpenOptions::new();
         let Ok(file) = options.create(true).truncate(false).write(true).open(&path) else {

@@ -7,7 +7,7 @@
 //! # let store = Store::open(dir.path().join("log"))?;
 //! # let there = dir.path().join("bucket");
 //! store.log_event(None, event_type::AGENT_STARTED, None)?;
-//! let destination = Destination::parse(there.to_str().unwrap())?;
+//! let destination = Destination::create(there.to_str().unwrap())?;
 //! let mut shipper = Shipper::new(&store, &destination, ShipOptions::default())?;
 //! let shipped = shipper.ship()?;
 //! assert_eq!((shipped.last_seq, shipped.objects_written), (1, 1));
@@ -22,6 +22,9 @@
 mod destination;
 mod lock;
 mod objects;
+mod status;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,6 +37,7 @@ use uuid::Uuid;
 
 pub use destination::Destination;
 pub use objects::{Pulled, RemoteDamage, RemoteVerification};
+pub use status::{Backoff, ShipStatus};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::Store;
@@ -91,6 +95,9 @@ pub struct ShipOptions {
     pub format: Format,
     /// Write nothing; count what would be written. Default: false.
     pub dry_run: bool,
+    /// Also copy `access.json` and `quarantine/`, and read back each object that was written.
+    /// Default: false.
+    pub is_backup: bool,
     /// The shipper is used again and again. Then objects of the last day are not listed each time.
     /// Default: false.
     pub follows: bool,
@@ -155,6 +162,9 @@ pub struct Shipper {
     runtime: Arc<Runtime>,
     shipper: objects::ObjectShipper,
     progress: Progress,
+    store: Store,
+    destination: String,
+    options: ShipOptions,
     _lock: Option<lock::ShipLock>,
 }
 
@@ -175,6 +185,9 @@ impl Shipper {
             runtime: destination.runtime(),
             shipper,
             progress,
+            store: store.clone(),
+            destination: destination.name().to_owned(),
+            options,
             _lock: lock,
         })
     }
@@ -191,7 +204,13 @@ impl Shipper {
     /// [`Remote`](ErrorKind::Remote), [`Io`](ErrorKind::Io); [`Conflict`](ErrorKind::Conflict) if
     /// the store was rewritten again and again, or another machine ships the same store.
     pub fn ship(&mut self) -> Result<Shipped> {
-        self.runtime.block_on(self.shipper.ship())
+        let shipped = self.runtime.block_on(self.shipper.ship());
+        if !self.options.dry_run {
+            let outcome = shipped.as_ref().map(|shipped| shipped.last_seq);
+            let outcome = outcome.map_err(ToString::to_string);
+            status::save(&self.store, &self.destination, outcome);
+        }
+        shipped
     }
 }
 

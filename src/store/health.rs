@@ -15,7 +15,7 @@ use crate::store::commit::lock;
 use crate::store::maintain::removals::{self, Removed};
 use crate::store::{Inner, SealLog, Settings, Store};
 
-const QUARANTINE: &str = "quarantine";
+pub(super) const QUARANTINE: &str = "quarantine";
 const CACHE: &str = "cache";
 const DAY_MS: i64 = 86_400_000;
 /// Written to test whether the store is writable, and removed at once.

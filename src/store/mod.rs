@@ -37,8 +37,6 @@ pub use counts::{Counts, KindCounts, SyncTimes};
 pub use health::{Health, LockState, NextRemoval, Usage};
 pub(crate) use log_mark::LogMark;
 pub(crate) use maintain::removals::Anchor;
-#[cfg(feature = "ship")]
-pub(crate) use maintain::removals::NAME as REMOVALS;
 pub use maintain::removals::{RemovalReason, Removed};
 pub(crate) use maintain::rewrite::{Candidate, Dependents};
 pub use maintain::seq_set::SeqRange;

@@ -110,6 +110,9 @@ impl Objects {
             );
             return Err(Error::new(ErrorKind::NewerFormat, message));
         }
+        if let Some(reason) = state.flaw(store_id) {
+            return Err(self.damaged(&object, &reason));
+        }
         Ok(Some(Known {
             state,
             version: Some(version),
@@ -198,8 +201,12 @@ impl Objects {
     pub(super) async fn day_manifest(&self, entry: &DayEntry) -> Result<DayManifest> {
         let bytes = self.get(&entry.manifest).await?;
         let bytes = bytes.ok_or_else(|| self.damaged(&entry.manifest, "it is missing"))?;
-        serde_json::from_slice(&bytes)
-            .map_err(|e| self.damaged(&entry.manifest, &format!("it cannot be read: {e}")))
+        let manifest: DayManifest = serde_json::from_slice(&bytes)
+            .map_err(|e| self.damaged(&entry.manifest, &format!("it cannot be read: {e}")))?;
+        match manifest.flaw() {
+            Some(reason) => Err(self.damaged(&entry.manifest, &reason)),
+            None => Ok(manifest),
+        }
     }
 
     pub(super) fn damaged(&self, object: &str, reason: &str) -> Error {

@@ -6,7 +6,7 @@ use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::record::Kind;
+use crate::record::{Day, Kind};
 use crate::segment::SegmentName;
 use crate::segment::seal::Digest;
 use crate::ship::Format;
@@ -58,6 +58,27 @@ impl StoreState {
     }
 }
 
+impl StoreState {
+    /// What is wrong with it. Names come from elsewhere, and become paths of files and objects.
+    pub(super) fn flaw(&self, store_id: Uuid) -> Option<String> {
+        if self.store_id != store_id {
+            return Some(format!("it is of store {}", self.store_id));
+        }
+        let is_file = |name: &String| {
+            let rest = name.strip_prefix("quarantine/");
+            let is_plain = |rest: &str| !rest.contains(['/', '\\']) && !rest.starts_with('.');
+            rest.is_some_and(is_plain)
+                || ["decklog.json", "removals.jsonl", "access.json"].contains(&&**name)
+        };
+        if let Some(name) = self.files.keys().find(|name| !is_file(name)) {
+            return Some(format!("{name:?} is no file of a store"));
+        }
+        let mut days = self.days.keys().chain(&self.unfinished);
+        let bad = days.find(|day| day.parse::<Day>().is_err());
+        bad.map(|day| format!("{day:?} is no day"))
+    }
+}
+
 /// An object with one file of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileEntry {
@@ -95,6 +116,22 @@ impl DayManifest {
         bytes
             .map(|char| u8::try_from(char).unwrap_or(b'?'))
             .collect()
+    }
+
+    /// What is wrong with it.
+    pub(super) fn flaw(&self) -> Option<String> {
+        let day: Option<Day> = self.day.parse().ok();
+        let Some(day) = day else {
+            return Some(format!("{:?} is no day", self.day));
+        };
+        let pieces = self.objects.iter().flat_map(|entry| &entry.pieces);
+        let is_right = |piece: &&Piece| {
+            let name = piece.file.strip_prefix(&format!("{day}/"));
+            let name = name.and_then(|name| SegmentName::parse(day, name));
+            name.is_some() && piece.from <= piece.to
+        };
+        let wrong = pieces.into_iter().find(|piece| !is_right(piece));
+        wrong.map(|piece| format!("{:?} is no part of a segment of {day}", piece.file))
     }
 
     pub(super) fn text_of(seals: &[u8]) -> String {

@@ -190,6 +190,9 @@ fn has_all(disk: &Disk, entry: &ObjectEntry) -> Result<bool> {
 
 fn write_file(disk: &Disk, name: &str, bytes: &[u8]) -> Result<()> {
     let io = |e| io_error(disk, "write", name, e);
+    if let Some((dir, _)) = name.split_once('/') {
+        disk.create_dir(dir).map_err(io)?;
+    }
     crate::storage::remove_if_there(disk, name).map_err(io)?;
     let file = disk.open(name, Access::Append).map_err(io)?;
     append_all(&*file, bytes).map_err(io)?;

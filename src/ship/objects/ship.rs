@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::record::now;
 use crate::segment::seal::Digest;
 use crate::ship::{Progress, ShipOptions, Shipped};
-use crate::store::{MANIFEST, Point, PointSegment, REMOVALS, Store};
+use crate::store::{Point, PointSegment, Store};
 
 /// Number of plans that are made because the store was rewritten meanwhile, or another process
 /// wrote `store.json`.
@@ -94,7 +94,7 @@ impl ObjectShipper {
 
     async fn try_ship(&mut self) -> Result<Shipped> {
         let mut known = self.load().await?;
-        let point = self.store.point()?;
+        let point = self.store.point(self.options.is_backup)?;
         let days = by_day(&point);
         let mut shipped = Shipped {
             store_id: point.store_id,
@@ -144,7 +144,7 @@ impl ObjectShipper {
         known.state.last_seq = point.last_seq;
         known.state.last_seal = point.last_seal;
         // A rewrite that ran meanwhile may have moved lines between the files that were read.
-        if !self.store.point()?.has_all_of(&point) {
+        if !self.store.point(self.options.is_backup)?.has_all_of(&point) {
             let message = "the store was rewritten while it was copied: try again";
             return Err(Error::new(ErrorKind::Conflict, message));
         }
@@ -180,14 +180,11 @@ impl ObjectShipper {
         let changed = days.iter().filter(is_changed);
         let known = state.days.keys().chain(&state.unfinished);
         let removed = known.filter(|day| !days.contains_key(*day));
-        let has_files = [(MANIFEST, &point.manifest), (REMOVALS, &point.removals)]
-            .into_iter()
-            .all(|(name, bytes)| {
-                let entry = state.files.get(name);
-                entry.map_or(bytes.is_empty(), |entry| {
-                    entry.sha256 == Digest::of(bytes) && !bytes.is_empty()
-                })
-            });
+        let is_same = |(name, bytes): (&String, &Vec<u8>)| {
+            let entry = state.files.get(name);
+            entry.is_some_and(|entry| entry.sha256 == Digest::of(bytes))
+        };
+        let has_files = point.files.iter().all(is_same) && self.surplus(state, point).is_empty();
         Changes {
             days: changed.map(|(day, _)| day.clone()).collect(),
             removed: removed.cloned().collect(),
@@ -242,6 +239,9 @@ impl ObjectShipper {
             let (objects, store) = (Arc::clone(&self.objects.store), self.store.clone());
             let done: Arc<AtomicU64> = self.progress.done();
             let entry = upload::upload(objects, store, planned, done).await?;
+            if self.options.is_backup {
+                self.objects.read_back(&entry).await?;
+            }
             Ok::<_, Error>((entry, true))
         });
         let entries = futures_util::stream::iter(writes).buffered(CONCURRENT);
@@ -285,10 +285,14 @@ impl ObjectShipper {
     /// Writes the store's other files, and returns the objects that they replace.
     async fn ship_files(&self, state: &mut StoreState, point: &Point) -> Result<Vec<String>> {
         let mut replaced = Vec::new();
-        for (name, bytes) in [(MANIFEST, &point.manifest), (REMOVALS, &point.removals)] {
+        for name in self.surplus(state, point) {
+            let old = state.files.remove(&name);
+            replaced.extend(old.map(|old| old.object));
+        }
+        for (name, bytes) in &point.files {
             let sha256 = Digest::of(bytes);
             let is_same = |entry: &FileEntry| entry.sha256 == sha256;
-            if state.files.get(name).is_some_and(is_same) || bytes.is_empty() {
+            if state.files.get(name).is_some_and(is_same) {
                 continue;
             }
             let object = file_object(state.store_id, name, sha256);
@@ -298,10 +302,21 @@ impl ObjectShipper {
                 bytes: bytes.len() as u64,
                 sha256,
             };
-            let old = state.files.insert(name.to_owned(), entry);
+            let old = state.files.insert(name.clone(), entry);
             replaced.extend(old.map(|old| old.object));
         }
         Ok(replaced)
+    }
+
+    /// The files that are there and not in the store any more. A run that does not copy all files
+    /// leaves those of a backup.
+    fn surplus(&self, state: &StoreState, point: &Point) -> Vec<String> {
+        if !self.options.is_backup {
+            return Vec::new();
+        }
+        let names = state.files.keys();
+        let gone = names.filter(|name| !point.files.contains_key(*name));
+        gone.cloned().collect()
     }
 
     /// Removes objects that no manifest names, left by a run that died, of the days that this run

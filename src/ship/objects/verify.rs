@@ -85,6 +85,9 @@ impl Objects {
             damage: Vec::new(),
         };
         let chain = Memory::new();
+        chain
+            .create_dir("")
+            .map_err(|e| io_error(&chain, "create", "", e))?;
         for (name, entry) in &state.files {
             match self.get_file(entry).await {
                 Ok(bytes) => put(&chain, name, &bytes)?,
@@ -108,6 +111,15 @@ impl Objects {
         self.objects_of(&manifests, &mut found).await?;
         compare_seals(&chain, &manifests, &mut found)?;
         Ok(found)
+    }
+
+    /// Reads an object that was just written, and compares it with its entry.
+    pub(super) async fn read_back(&self, entry: &ObjectEntry) -> Result<()> {
+        let (Hashed, difference) = read(Arc::clone(&self.store), entry.clone(), Hashed).await?;
+        match difference {
+            Some(reason) => Err(self.damaged(&entry.object, &reason)),
+            None => Ok(()),
+        }
     }
 
     async fn objects_of(

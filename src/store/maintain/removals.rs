@@ -17,7 +17,7 @@ use crate::record::{Kind, NUMBER_MAX, now};
 use crate::segment::seal::{Digest, SealReason};
 use crate::storage::{Access, Storage, StorageFile, append_all, read_all, read_full};
 
-pub(crate) const NAME: &str = "removals.jsonl";
+pub(in crate::store) const NAME: &str = "removals.jsonl";
 
 /// Why lines were removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

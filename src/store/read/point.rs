@@ -1,11 +1,14 @@
 //! The files of a store at one moment, to copy them.
 
+use std::collections::BTreeMap;
+
 use uuid::Uuid;
 
 use crate::error::Result;
 use crate::segment::SegmentName;
 use crate::segment::seal::Seal;
 use crate::storage::{Access, if_there, io_error, read_all};
+use crate::store::health::QUARANTINE;
 use crate::store::maintain::removals;
 use crate::store::{Inner, MANIFEST, SealLog, Store};
 
@@ -19,10 +22,9 @@ pub(crate) struct Point {
     pub segments: Vec<PointSegment>,
     /// The number of the last seal, 0 if there is none.
     pub last_seal: u64,
-    /// `removals.jsonl`, as it is.
-    pub removals: Vec<u8>,
-    /// `decklog.json`, as it is.
-    pub manifest: Vec<u8>,
+    /// The store's other files, by their path: `decklog.json` and `removals.jsonl` and, if asked
+    /// for, `access.json` and the files of `quarantine/`.
+    pub files: BTreeMap<String, Vec<u8>>,
 }
 
 /// A segment at one moment.
@@ -46,12 +48,17 @@ impl Store {
     /// # Errors
     /// [`Io`](crate::ErrorKind::Io), [`Damaged`](crate::ErrorKind::Damaged) if a file cannot be
     /// read.
-    pub(crate) fn point(&self) -> Result<Point> {
+    pub(crate) fn point(&self, has_all_files: bool) -> Result<Point> {
         let inner = self.inner();
         let mut log = inner.seals();
         log.refresh(inner.storage())?;
-        let manifest = inner.small_file(MANIFEST)?;
-        let removals = inner.small_file(removals::NAME)?;
+        let mut files = BTreeMap::new();
+        for path in inner.small_files(has_all_files)? {
+            let bytes = inner.small_file(&path)?;
+            if !bytes.is_empty() {
+                files.insert(path, bytes);
+            }
+        }
         let view = inner.snapshot()?;
         let segments = view.state.present_in_order();
         let segments = segments.map(|(_, segment)| {
@@ -71,8 +78,7 @@ impl Store {
             last_seq,
             segments,
             last_seal: log.last().map_or(0, |seal| seal.seal),
-            removals,
-            manifest,
+            files,
         })
     }
 
@@ -92,7 +98,8 @@ impl Point {
                 .binary_search_by_key(&old.name, |segment| segment.name);
             place.is_ok_and(|place| self.segments[place].identity == old.identity)
         };
-        self.removals == earlier.removals && earlier.segments.iter().all(is_there)
+        self.files.get(removals::NAME) == earlier.files.get(removals::NAME)
+            && earlier.segments.iter().all(is_there)
     }
 }
 
@@ -104,6 +111,19 @@ fn seal_of(log: &SealLog, name: SegmentName, len: u64) -> Option<&Seal> {
 }
 
 impl Inner {
+    /// The paths of files that hold no records in use.
+    fn small_files(&self, has_all: bool) -> Result<Vec<String>> {
+        let mut paths = vec![MANIFEST.to_owned(), removals::NAME.to_owned()];
+        if has_all {
+            paths.push("access.json".to_owned());
+            let listed = if_there(self.storage().read_dir(QUARANTINE));
+            let listed = listed.map_err(|e| io_error(self.storage(), "list", QUARANTINE, e))?;
+            let files = listed.into_iter().flatten().filter(|entry| entry.is_file);
+            paths.extend(files.map(|entry| format!("{QUARANTINE}/{}", entry.name)));
+        }
+        Ok(paths)
+    }
+
     /// The bytes of a file that holds no records; none if it does not exist.
     fn small_file(&self, path: &str) -> Result<Vec<u8>> {
         let storage = self.storage();

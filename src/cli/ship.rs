@@ -1,0 +1,135 @@
+//! `decklog ship`
+
+use std::thread;
+use std::time::Duration;
+
+use decklog::human::{bytes, count, counted};
+use decklog::ship::{Backoff, Destination, Format, ShipOptions, Shipped, Shipper};
+
+use super::context::Context;
+use super::escape::one_line;
+use super::exit::{Exit, Failure};
+use super::output;
+use super::transfer::with_progress;
+
+/// Copy the log to object storage or to a directory, and keep the copy up to date
+///
+/// Each run copies what is new and removes what was removed from the log. It can be interrupted at
+/// any moment: the next run continues, and no line is lost or doubled. DEST is a directory, or a
+/// URL: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX, file:///DIR. Credentials
+/// come from the environment, such as AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL. Many stores can be
+/// copied to one place.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decklog ship s3://logs/agents --follow\n  decklog ship /mnt/nas/agents --dry-run\n  decklog verify s3://logs/agents"
+)]
+pub struct Args {
+    /// Where to copy the log
+    #[arg(value_name = "DEST")]
+    destination: String,
+    /// Continue as the log grows. Failures are tried again, after 1 second and up to a minute
+    #[arg(long, short)]
+    follow: bool,
+    /// With --follow: look for new lines this often
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..=86_400)
+    )]
+    interval: u64,
+    /// Write nothing; say what would be copied
+    #[arg(long, conflicts_with = "follow")]
+    dry_run: bool,
+    /// The format of the copy
+    #[arg(long, default_value_t)]
+    format: Format,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let store = context.open_to_read()?;
+    let destination = Destination::create(&args.destination)?;
+    let mut options = ShipOptions::default();
+    options.format = args.format;
+    options.dry_run = args.dry_run;
+    options.follows = args.follow;
+    let mut shipper = Shipper::new(&store, &destination, options)?;
+    if !args.follow {
+        let progress = shipper.progress();
+        let is_json = context.json;
+        let shipped = with_progress(&progress, is_json, || shipper.ship())?;
+        print(context, &shipped, args)?;
+        return Ok(Exit::with_findings(tell_of_unlike(&shipped)));
+    }
+    let mut backoff = Backoff::default();
+    let mut is_first = true;
+    loop {
+        match shipper.ship() {
+            Ok(shipped) => {
+                if is_first || shipped.objects_written + shipped.objects_removed > 0 {
+                    print(context, &shipped, args)?;
+                    context.out.flush()?;
+                }
+                tell_of_unlike(&shipped);
+                backoff.reset();
+                is_first = false;
+                thread::sleep(Duration::from_secs(args.interval));
+            }
+            Err(error) if is_passing(error.kind()) => {
+                let wait = backoff.next_wait();
+                let seconds = wait.as_secs_f64();
+                output::say(&format!("{error}; trying again in {seconds:.1} s"));
+                thread::sleep(wait);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Whether a failure may pass by itself.
+fn is_passing(kind: decklog::ErrorKind) -> bool {
+    use decklog::ErrorKind;
+    matches!(
+        kind,
+        ErrorKind::Remote | ErrorKind::Io | ErrorKind::Conflict | ErrorKind::Locked
+    )
+}
+
+fn print(context: &mut Context, shipped: &Shipped, args: &Args) -> Result<(), Failure> {
+    let Shipped {
+        last_seq,
+        objects_written,
+        objects_removed,
+        ..
+    } = shipped;
+    let to = one_line(&args.destination).into_owned();
+    let last = count(*last_seq);
+    let text = if args.dry_run {
+        format!(
+            "{} with {} of lines would be written to {to}, up to seq {last}",
+            counted(*objects_written, "object"),
+            bytes(shipped.bytes)
+        )
+    } else if objects_written + objects_removed == 0 {
+        format!("{to} is up to date, up to seq {last}")
+    } else {
+        format!(
+            "{} written to {to}, up to seq {last}: {} of lines, {} compressed; {} removed",
+            counted(*objects_written, "object"),
+            bytes(shipped.bytes),
+            bytes(shipped.bytes_written),
+            counted(*objects_removed, "object"),
+        )
+    };
+    Ok(context.print(shipped, &text)?)
+}
+
+/// Reports segments that do not match their seal. Returns whether there are any.
+pub fn tell_of_unlike(shipped: &Shipped) -> bool {
+    for file in &shipped.unlike_seal {
+        output::say(&format!(
+            "{file} does not match its seal and was copied as it is: see 'decklog verify'"
+        ));
+    }
+    !shipped.unlike_seal.is_empty()
+}

@@ -1,0 +1,450 @@
+//! What is in object storage is what was in the log, whatever fails on the way.
+
+#![allow(clippy::unwrap_used, clippy::too_many_lines)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs;
+use std::ops::Range;
+use std::path::Path as FilePath;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    ObjectStoreExt as _, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use uuid::Uuid;
+
+use super::{Destination, ShipOptions, Shipper};
+use crate::retention::{CompactOptions, EraseOptions, Erasure};
+use crate::{
+    Client, Conversation, ConversationMessage, Record, Role, Store, Timestamp, ToolCallDone,
+    ToolCallReq, ToolStatus, Validity, event_type,
+};
+
+const DAY_1: i64 = 1_766_793_600_000;
+const DAY_MS: i64 = 86_400_000;
+
+/// An object store that fails from some operation on, as if the process died or the network went.
+#[derive(Debug)]
+struct Failing {
+    inner: Arc<InMemory>,
+    /// Number of operations left.
+    left: AtomicU64,
+    /// Whether the operation that fails has taken effect.
+    takes_effect: bool,
+}
+
+impl fmt::Display for Failing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("failing")
+    }
+}
+
+fn gone() -> object_store::Error {
+    object_store::Error::Generic {
+        store: "test",
+        source: "the network is gone".into(),
+    }
+}
+
+impl Failing {
+    /// Whether this operation runs, and whether it succeeds.
+    fn next(&self) -> (bool, bool) {
+        let left = self
+            .left
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+                left.checked_sub(1)
+            });
+        match left {
+            Ok(1) => (self.takes_effect, false),
+            Ok(_) => (true, true),
+            Err(_) => (false, false),
+        }
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Failing {
+    async fn put_opts(
+        &self,
+        at: &Path,
+        payload: PutPayload,
+        opts: PutOptions,
+    ) -> Result<PutResult> {
+        let (runs, succeeds) = self.next();
+        let put = match runs {
+            true => self.inner.put_opts(at, payload, opts).await?,
+            false => return Err(gone()),
+        };
+        succeeds.then_some(put).ok_or_else(gone)
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        at: &Path,
+        opts: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        match self.next() {
+            (_, true) => self.inner.put_multipart_opts(at, opts).await,
+            _ => Err(gone()),
+        }
+    }
+
+    async fn get_opts(&self, at: &Path, options: GetOptions) -> Result<GetResult> {
+        match self.next() {
+            (_, true) => self.inner.get_opts(at, options).await,
+            _ => Err(gone()),
+        }
+    }
+
+    async fn get_ranges(&self, at: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.inner.get_ranges(at, ranges).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        match self.next() {
+            (_, true) => self.inner.delete_stream(locations),
+            (true, _) => {
+                let deleted = self.inner.delete_stream(locations);
+                deleted.map(|_| Err(gone())).boxed()
+            }
+            _ => futures_util::stream::once(async { Err(gone()) }).boxed(),
+        }
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        match self.next() {
+            (_, true) => self.inner.list(prefix),
+            _ => futures_util::stream::once(async { Err(gone()) }).boxed(),
+        }
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}
+
+/// A log that changes at random.
+struct Log {
+    store: Store,
+    random: u64,
+    now: i64,
+    conversations: Vec<Uuid>,
+    erased: BTreeSet<String>,
+}
+
+impl Log {
+    fn new(dir: &FilePath, seed: u64) -> Log {
+        let options = Store::options().segment_bytes_max(4 << 10).upkeep(false);
+        Log {
+            store: options.open(dir.join("log")).unwrap(),
+            random: seed,
+            now: DAY_1,
+            conversations: Vec::new(),
+            erased: BTreeSet::new(),
+        }
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(99);
+        (self.random >> 33) % n
+    }
+
+    /// A word that occurs in the lines of one conversation only.
+    fn word(id: Uuid) -> String {
+        format!("word-{}", id.simple())
+    }
+
+    fn converse(&mut self) {
+        let id = Uuid::from_u128(u128::from(self.random) << 64 | self.conversations.len() as u128);
+        let time = |ms| Timestamp::from_ms(ms).unwrap();
+        let mut talk = Conversation::new(id, Client::Cli);
+        talk.created_at = time(self.now);
+        talk.updated_at = time(self.now);
+        let mut records: Vec<Record> = vec![talk.into()];
+        for nth in 0..=self.below(6) {
+            let text = format!("{} {nth} ü\n\"quoted\"", Log::word(id));
+            let message = ConversationMessage::new(id, Role::User, text);
+            records.push(message.timestamp(time(self.now + nth as i64)).into());
+        }
+        let request = ToolCallReq {
+            started_at: Validity::at(self.now),
+            arguments_json: Some(format!("{{\"of\":\"{}\"}}", Log::word(id))),
+            ..ToolCallReq::new(id, "call", "vendor", "tool")
+        };
+        let done = ToolCallDone {
+            ended_at: Validity::at(self.now + DAY_MS / 2),
+            ..ToolCallDone::new(id, "call", ToolStatus::Completed)
+        };
+        records.extend([request.into(), done.into()]);
+        for ack in self.store.record_batch(records).unwrap() {
+            ack.unwrap();
+        }
+        self.conversations.push(id);
+    }
+
+    /// One random change.
+    fn change(&mut self) {
+        match self.below(12) {
+            0..6 => self.converse(),
+            6 => {
+                self.now += DAY_MS / 3;
+                self.converse();
+            }
+            7 => {
+                // A late fact, for a day that may be sealed.
+                let now = std::mem::replace(&mut self.now, DAY_1);
+                self.converse();
+                self.now = now;
+            }
+            8 => drop(self.store.seal_at(self.now).unwrap()),
+            9 if !self.conversations.is_empty() => {
+                let place = self.below(self.conversations.len() as u64) as usize;
+                let id = self.conversations.swap_remove(place);
+                let what = Erasure::Conversation(id);
+                self.store.erase(&what, EraseOptions::default()).unwrap();
+                self.erased.insert(Log::word(id));
+            }
+            10 => drop(self.store.compact(CompactOptions::default()).unwrap()),
+            _ => drop(
+                self.store
+                    .log_event(None, event_type::AGENT_STARTED, None)
+                    .unwrap(),
+            ),
+        }
+    }
+}
+
+fn ship(log: &Log, objects: Arc<dyn ObjectStore>) -> crate::Result<super::Shipped> {
+    let destination = Destination::of_test(objects);
+    Shipper::new(&log.store, &destination, ShipOptions::default())?.ship()
+}
+
+/// The files of a store that hold facts.
+fn files(dir: &FilePath) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() && name.starts_with("20") {
+            for entry in fs::read_dir(&path).unwrap() {
+                let path = entry.unwrap().path();
+                let file = path.file_name().unwrap().to_str().unwrap();
+                found.insert(format!("{name}/{file}"), fs::read(&path).unwrap());
+            }
+        } else if ["decklog.json", "removals.jsonl"].contains(&&*name) {
+            found.insert(name, fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+/// Checks that the objects are exactly those of the log, and that nothing erased is in them.
+fn check(log: &Log, objects: &Arc<InMemory>) {
+    let destination = Destination::of_test(Arc::clone(objects) as Arc<dyn ObjectStore>);
+    let found = destination.verify(None).unwrap();
+    assert!(found[0].is_clean(), "{:?}", found[0].damage);
+
+    let dir = tempfile::tempdir().unwrap();
+    let again = dir.path().join("again");
+    let pulled = destination
+        .pull(None, &again, &super::Progress::default())
+        .unwrap();
+    assert!(pulled.verification.is_clean(), "{:?}", pulled.verification);
+    let (here, there) = (files(log.store.path()), files(&again));
+    let names = |files: &BTreeMap<String, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&here), names(&there));
+    assert!(here == there, "some file differs");
+
+    let mut lines = 0;
+    let runtime = destination.runtime();
+    let metas: Vec<ObjectMeta> = runtime.block_on(objects.list(None).try_collect()).unwrap();
+    for meta in metas {
+        let name = meta.location.to_string();
+        let got = runtime.block_on(async { objects.get(&meta.location).await?.bytes().await });
+        let mut bytes = got.unwrap().to_vec();
+        if name.ends_with(".zst") {
+            bytes = zstd::stream::decode_all(&*bytes).unwrap();
+            lines += memchr::memchr_iter(b'\n', &bytes).count();
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        for word in &log.erased {
+            assert!(!text.contains(word), "{word} is still in {name}");
+        }
+    }
+    let segments = here
+        .iter()
+        .filter(|(name, _)| name.starts_with("20") && !name.contains("seals"));
+    let here: usize = segments
+        .map(|(_, bytes)| memchr::memchr_iter(b'\n', bytes).count())
+        .sum();
+    assert_eq!(lines, here, "each line is in one object");
+}
+
+#[test]
+fn objects_follow_a_log_that_changes() {
+    for seed in 1..=4 {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = Log::new(dir.path(), seed);
+        let objects = Arc::new(InMemory::new());
+        for _ in 0..12 {
+            for _ in 0..=log.below(6) {
+                log.change();
+            }
+            let shipped = ship(&log, Arc::clone(&objects) as Arc<dyn ObjectStore>).unwrap();
+            assert!(shipped.unlike_seal.is_empty());
+            check(&log, &objects);
+            let again = ship(&log, Arc::clone(&objects) as Arc<dyn ObjectStore>).unwrap();
+            assert_eq!((again.objects_written, again.objects_removed), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn a_run_that_ends_anywhere_is_completed_by_the_next() {
+    for takes_effect in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = Log::new(dir.path(), 7);
+        let objects = Arc::new(InMemory::new());
+        let mut operations = 1;
+        loop {
+            log.change();
+            let failing = Arc::new(Failing {
+                inner: Arc::clone(&objects),
+                left: AtomicU64::new(operations),
+                takes_effect,
+            });
+            let shipped = ship(&log, failing);
+            let is_over = shipped.is_ok() && operations > 60;
+            if operations % 3 == 0 || is_over {
+                ship(&log, Arc::clone(&objects) as Arc<dyn ObjectStore>).unwrap();
+                check(&log, &objects);
+            }
+            if is_over {
+                break;
+            }
+            operations += 1;
+        }
+    }
+}
+
+#[test]
+fn followers_list_objects_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = Log::new(dir.path(), 3);
+    let objects = Arc::new(InMemory::new());
+    let destination = Destination::of_test(Arc::clone(&objects) as Arc<dyn ObjectStore>);
+    let options = ShipOptions {
+        follows: true,
+        ..ShipOptions::default()
+    };
+    let mut shipper = Shipper::new(&log.store, &destination, options).unwrap();
+    for _ in 0..60 {
+        log.change();
+        shipper.ship().unwrap();
+        check(&log, &objects);
+    }
+    // Another one takes over.
+    drop(shipper);
+    log.change();
+    ship(&log, Arc::clone(&objects) as Arc<dyn ObjectStore>).unwrap();
+    check(&log, &objects);
+}
+
+#[test]
+fn a_lost_state_and_foreign_objects_do_no_harm() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = Log::new(dir.path(), 5);
+    for _ in 0..20 {
+        log.change();
+    }
+    let objects = Arc::new(InMemory::new());
+    let to = || Arc::clone(&objects) as Arc<dyn ObjectStore>;
+    ship(&log, to()).unwrap();
+    let runtime = Destination::of_test(to()).runtime();
+    let state = format!("_decklog/store={}/store.json", log.store.inner().store_id());
+    runtime
+        .block_on(objects.delete(&Path::from(state.as_str())))
+        .unwrap();
+    log.change();
+    ship(&log, to()).unwrap();
+    check(&log, &objects);
+
+    // A manifest from elsewhere cannot name files outside the store.
+    let got = runtime.block_on(async {
+        objects
+            .get(&Path::from(state.as_str()))
+            .await?
+            .bytes()
+            .await
+    });
+    let text = String::from_utf8(got.unwrap().to_vec()).unwrap();
+    let forged = text.replace("\"decklog.json\":{", "\"../escaped\":{");
+    assert_ne!(text, forged);
+    let location = Path::from(state.as_str());
+    let put = objects.put(&location, forged.into_bytes().into());
+    runtime.block_on(put).unwrap();
+    let again = dir.path().join("again");
+    let pulled = Destination::of_test(to()).pull(None, &again, &super::Progress::default());
+    let error = pulled.unwrap_err().to_string();
+    assert!(
+        error.contains("\"../escaped\" is no file of a store"),
+        "{error}"
+    );
+    assert!(!dir.path().join("escaped").exists());
+}
+
+#[test]
+fn a_changed_object_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = Log::new(dir.path(), 11);
+    for _ in 0..15 {
+        log.change();
+    }
+    let objects = Arc::new(InMemory::new());
+    let to = || Arc::clone(&objects) as Arc<dyn ObjectStore>;
+    ship(&log, to()).unwrap();
+    let destination = Destination::of_test(to());
+    let runtime = destination.runtime();
+    let metas: Vec<ObjectMeta> = runtime.block_on(objects.list(None).try_collect()).unwrap();
+    let metas = metas
+        .into_iter()
+        .filter(|meta| !meta.location.as_ref().ends_with("store.json"));
+    for meta in metas {
+        let got = runtime.block_on(async { objects.get(&meta.location).await?.bytes().await });
+        let whole = got.unwrap().to_vec();
+        let mut flipped = whole.clone();
+        let middle = flipped.len() / 2;
+        flipped[middle] ^= 1;
+        for changed in [Some(flipped), None] {
+            match changed {
+                Some(bytes) => drop(runtime.block_on(objects.put(&meta.location, bytes.into()))),
+                None => runtime.block_on(objects.delete(&meta.location)).unwrap(),
+            }
+            let found = destination.verify(None).unwrap();
+            assert!(!found[0].is_clean(), "{}", meta.location);
+        }
+        runtime
+            .block_on(objects.put(&meta.location, whole.into()))
+            .unwrap();
+    }
+    assert!(destination.verify(None).unwrap()[0].is_clean());
+}
