@@ -1,5 +1,7 @@
 //! The current state of records as rows of typed columns, for SQL engines.
 
+#[cfg(feature = "ship")]
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use super::as_of::Lists;
@@ -142,4 +144,77 @@ fn read_row(view: &Snapshot<'_>, kind: Kind, id: RowId) -> Result<Option<Current
         has_history,
         cells,
     }))
+}
+
+/// The keys of the lines in a part of a segment, each once.
+#[derive(Debug, Default)]
+#[cfg(feature = "ship")]
+pub(crate) struct RangeKeys {
+    pub keys: Vec<KeyHash>,
+    /// The texts of the same keys, in the same order.
+    pub texts: Vec<[String; 2]>,
+    /// The conversations of messages, each once.
+    pub conversations: Vec<KeyHash>,
+    /// The offset after the last line that was read.
+    pub end: u64,
+}
+
+#[cfg(feature = "ship")]
+impl Store {
+    /// The keys of the lines of a segment that start from `from` to before `stop`.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::ErrorKind::Conflict) if the segment was rewritten;
+    /// [`Io`](crate::ErrorKind::Io).
+    pub(crate) fn keys_of_range(
+        &self,
+        segment: &crate::store::PointSegment,
+        from: u64,
+        stop: u64,
+    ) -> Result<RangeKeys> {
+        use crate::error::{Error, ErrorKind};
+        use crate::line::Value;
+        use crate::segment::{Fact, Span, scan};
+        use crate::storage::{Access, io_error};
+
+        let (storage, hasher) = (self.inner().storage(), self.inner().hasher());
+        let (path, kind) = (segment.name.path(), segment.name.kind);
+        let io = |e| io_error(storage, "read the segment", &path, e);
+        let file = storage.open(&path, Access::Read).map_err(io)?;
+        if file.stat().map_err(io)?.identity != segment.identity {
+            let message = format!("{path} was rewritten while it was copied: try again");
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        let mut found = RangeKeys::default();
+        let (mut known, mut talks) = (HashSet::new(), HashSet::new());
+        let span = Span {
+            from,
+            stop,
+            until: segment.bytes,
+        };
+        let scanned = scan(&*file, kind, span, &mut |line| {
+            line.facts(kind, &mut |fact: Fact<'_>| {
+                let [one, two] = &fact.envelope.key;
+                let key = hasher.key_of([one, two]);
+                if known.insert(key) {
+                    let text = |value: &Value<'_>| {
+                        let text = value.text(&mut [0; Value::BYTES]).to_vec();
+                        String::from_utf8_lossy(&text).into_owned()
+                    };
+                    found.keys.push(key);
+                    found.texts.push([text(one), text(two)]);
+                }
+                if kind == Kind::Messages
+                    && let Some(talk) = &fact.envelope.lookups[0]
+                {
+                    let key = hasher.key_of([talk, &Value::EMPTY]);
+                    if talks.insert(key) {
+                        found.conversations.push(key);
+                    }
+                }
+            });
+        });
+        found.end = scanned.map_err(io)?.end.max(from);
+        Ok(found)
+    }
 }

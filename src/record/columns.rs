@@ -87,6 +87,8 @@ pub(crate) struct Column {
     pub column_type: ColumnType,
     /// Whether it is part of the record's key.
     pub is_key: bool,
+    /// Whether records are looked up by it.
+    pub is_lookup: bool,
     /// Whether each row has a value.
     pub is_required: bool,
     /// Whether it is derived from several lines, and in no line itself.
@@ -142,6 +144,7 @@ impl Kind {
                 name: field.name,
                 column_type: ColumnType::of(field.class),
                 is_key: field.place == Place::Key,
+                is_lookup: field.place == Place::Lookup,
                 is_required: !field.is_optional
                     && field.place != Place::OtherOps
                     && first.iter().any(|first| first.name == field.name),
@@ -153,11 +156,22 @@ impl Kind {
                     name,
                     column_type: *column_type,
                     is_key: false,
+                    is_lookup: false,
                     is_required: *is_required,
                     is_derived: true,
                 });
             fields.chain(derived).collect()
         })
+    }
+
+    /// The column with the own time of its records, which lists are ordered by.
+    pub(crate) fn time_column(self) -> &'static str {
+        match self {
+            Kind::ToolCalls => "started_at",
+            Kind::Messages | Kind::ThoughtRecords => "timestamp",
+            Kind::Rollups => "day",
+            _ => "created_at",
+        }
     }
 
     /// The columns that lines have.

@@ -12,14 +12,21 @@ use uuid::Uuid;
 
 use super::Progress;
 use super::objects::{Objects, Pulled, RemoteVerification};
+use super::postgres::Config;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A place to copy logs to.
 #[derive(Debug, Clone)]
 pub struct Destination {
     name: String,
-    objects: Objects,
+    place: Place,
     runtime: Arc<Runtime>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    Objects(Objects),
+    Postgres(Config),
 }
 
 impl Destination {
@@ -31,11 +38,14 @@ impl Destination {
     /// | `s3://BUCKET/PREFIX` | Amazon S3 and what speaks its protocol |
     /// | `gs://BUCKET/PREFIX` | Google Cloud Storage |
     /// | `az://CONTAINER/PREFIX` | Azure Blob Storage |
+    /// | `postgres://USER@HOST/DATABASE` | PostgreSQL |
     ///
     /// Credentials, regions and endpoints come from the environment, as for the tools of these
     /// services: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`,
     /// `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_STORAGE_ACCOUNT_NAME`,
-    /// `AZURE_STORAGE_ACCOUNT_KEY` and so on.
+    /// `AZURE_STORAGE_ACCOUNT_KEY` and so on. A password of PostgreSQL can be in the URL or in
+    /// `PGPASSWORD`; connections to other machines use TLS, unless the URL has `sslmode=disable`,
+    /// and trust the certificates of the system or those in `PGSSLROOTCERT`.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for any other form, or if a setting is missing;
@@ -55,17 +65,26 @@ impl Destination {
     fn open(text: &str, creates: bool) -> Result<Destination> {
         // For TLS. If a program has chosen another provider, that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let objects = match Url::parse(text) {
-            // A drive letter is no scheme.
-            Ok(url) if url.scheme().len() > 1 => objects_at(&url, creates)?,
-            _ => directory(Path::new(text), creates)?,
+        let text = text.trim();
+        let (place, name) = if ["postgres://", "postgresql://"]
+            .iter()
+            .any(|it| text.starts_with(it))
+        {
+            (Place::Postgres(Config::parse(text)?), Config::name(text))
+        } else {
+            let objects = match Url::parse(text) {
+                // A drive letter is no scheme.
+                Ok(url) if url.scheme().len() > 1 => objects_at(&url, creates)?,
+                _ => directory(Path::new(text), creates)?,
+            };
+            let name = text.trim_end_matches('/').to_owned();
+            (Place::Objects(Objects::new(objects, name.clone())), name)
         };
         let mut runtime = Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build();
         let runtime = runtime.map_err(|e| Error::io("start threads for", Path::new(text), e))?;
-        let name = text.trim_end_matches('/').to_owned();
         Ok(Destination {
-            objects: Objects::new(objects, name.clone()),
+            place,
             name,
             runtime: Arc::new(runtime),
         })
@@ -77,7 +96,7 @@ impl Destination {
         let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
         Destination {
             name: "test".to_owned(),
-            objects: Objects::new(store, "test".to_owned()),
+            place: Place::Objects(Objects::new(store, "test".to_owned())),
             runtime: Arc::new(runtime),
         }
     }
@@ -87,8 +106,21 @@ impl Destination {
         &self.name
     }
 
-    pub(super) fn objects(&self) -> &Objects {
-        &self.objects
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn objects(&self) -> Result<&Objects> {
+        match &self.place {
+            Place::Objects(objects) => Ok(objects),
+            Place::Postgres(_) => {
+                let message = format!(
+                    "{} is a database: lines can only be read from object storage or a directory",
+                    self.name
+                );
+                Err(Error::invalid(message))
+            }
+        }
     }
 
     pub(super) fn runtime(&self) -> Arc<Runtime> {
@@ -100,7 +132,7 @@ impl Destination {
     /// # Errors
     /// [`Remote`](ErrorKind::Remote).
     pub fn stores(&self) -> Result<Vec<Uuid>> {
-        self.runtime.block_on(self.objects.stores())
+        self.runtime.block_on(self.objects()?.stores())
     }
 
     /// Checks what was shipped: every byte of every object, and the chain of seals. Of one store,
@@ -110,10 +142,11 @@ impl Destination {
     /// [`NotFound`](ErrorKind::NotFound) if nothing is there; [`Remote`](ErrorKind::Remote). Damage
     /// is no error.
     pub fn verify(&self, store_id: Option<Uuid>) -> Result<Vec<RemoteVerification>> {
+        let objects = self.objects()?;
         self.runtime.block_on(async {
             let mut found = Vec::new();
-            for state in self.objects.states(store_id).await? {
-                found.push(self.objects.verify_store(&state).await?);
+            for state in objects.states(store_id).await? {
+                found.push(objects.verify_store(&state).await?);
             }
             Ok(found)
         })
@@ -129,8 +162,9 @@ impl Destination {
     /// directory is not empty; [`Damaged`](ErrorKind::Damaged) if an object was changed;
     /// [`Remote`](ErrorKind::Remote), [`Io`](ErrorKind::Io).
     pub fn pull(&self, store_id: Option<Uuid>, dir: &Path, progress: &Progress) -> Result<Pulled> {
+        let objects = self.objects()?;
         self.runtime.block_on(async {
-            let states = self.objects.states(store_id).await?;
+            let states = objects.states(store_id).await?;
             let [state] = &*states else {
                 let ids = states.iter().map(|state| state.store_id.to_string());
                 let ids: Vec<String> = ids.collect();
@@ -142,7 +176,7 @@ impl Destination {
                 );
                 return Err(Error::invalid(message));
             };
-            self.objects.pull_store(state, dir, progress).await
+            objects.pull_store(state, dir, progress).await
         })
     }
 }
@@ -165,7 +199,7 @@ fn objects_at(url: &Url, creates: bool) -> Result<Arc<dyn ObjectStore>> {
     );
     if !is_known {
         let message = format!(
-            "{:?} is no place that a log can be copied to: give a directory, s3://, gs://, az:// or file://",
+            "{:?} is no place that a log can be copied to: give a directory, s3://, gs://, az://, file:// or postgres://",
             url.scheme()
         );
         return Err(Error::invalid(message));

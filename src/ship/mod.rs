@@ -22,6 +22,7 @@
 mod destination;
 mod lock;
 mod objects;
+mod postgres;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ use tokio::runtime::Runtime;
 use uuid::Uuid;
 
 pub use destination::Destination;
+use destination::Place;
 pub use objects::{Pulled, RemoteDamage, RemoteVerification};
 pub use status::{Backoff, ShipStatus};
 
@@ -119,6 +121,10 @@ pub struct Shipped {
     pub objects_written: u64,
     /// Number of objects removed: parts that became one object, and what was removed from the log.
     pub objects_removed: u64,
+    /// Number of rows written to a database.
+    pub rows_written: u64,
+    /// Number of rows deleted from a database, since the log does not have their records any more.
+    pub rows_removed: u64,
     /// Sealed segments that do not match their seal. They were shipped as they are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unlike_seal: Vec<String>,
@@ -156,11 +162,17 @@ impl Progress {
     }
 }
 
+#[derive(Debug)]
+enum Kind {
+    Objects(objects::ObjectShipper),
+    Postgres(Box<postgres::PostgresShipper>),
+}
+
 /// Copies a store to a destination, again and again.
 #[derive(Debug)]
 pub struct Shipper {
     runtime: Arc<Runtime>,
-    shipper: objects::ObjectShipper,
+    shipper: Kind,
     progress: Progress,
     store: Store,
     destination: String,
@@ -178,9 +190,22 @@ impl Shipper {
     pub fn new(store: &Store, destination: &Destination, options: ShipOptions) -> Result<Shipper> {
         let lock = lock::ShipLock::take(store, destination.name())?;
         let progress = Progress::default();
-        let objects = destination.objects().clone();
-        let shipper =
-            objects::ObjectShipper::new(objects, store.clone(), options, progress.clone());
+        let (log, shared) = (store.clone(), progress.clone());
+        let shipper = match destination.place() {
+            Place::Objects(objects) => {
+                let objects = objects.clone();
+                Kind::Objects(objects::ObjectShipper::new(objects, log, options, shared))
+            }
+            Place::Postgres(_) if options.is_backup => {
+                let message = "a database holds no backup: give a directory or object storage";
+                return Err(Error::invalid(message));
+            }
+            Place::Postgres(config) => {
+                let config = config.clone();
+                let shipper = postgres::PostgresShipper::new(config, log, options, shared);
+                Kind::Postgres(Box::new(shipper))
+            }
+        };
         Ok(Shipper {
             runtime: destination.runtime(),
             shipper,
@@ -204,7 +229,12 @@ impl Shipper {
     /// [`Remote`](ErrorKind::Remote), [`Io`](ErrorKind::Io); [`Conflict`](ErrorKind::Conflict) if
     /// the store was rewritten again and again, or another machine ships the same store.
     pub fn ship(&mut self) -> Result<Shipped> {
-        let shipped = self.runtime.block_on(self.shipper.ship());
+        let shipped = self.runtime.block_on(async {
+            match &mut self.shipper {
+                Kind::Objects(shipper) => shipper.ship().await,
+                Kind::Postgres(shipper) => shipper.ship().await,
+            }
+        });
         if !self.options.dry_run {
             let outcome = shipped.as_ref().map(|shipped| shipped.last_seq);
             let outcome = outcome.map_err(ToString::to_string);

@@ -207,7 +207,11 @@ fn plan_parts(
 }
 
 /// CRC-32 of the bytes before an offset of a segment.
-pub(super) fn tail_crc(storage: &dyn Storage, segment: &PointSegment, to: u64) -> Result<u32> {
+pub(in crate::ship) fn tail_crc(
+    storage: &dyn Storage,
+    segment: &PointSegment,
+    to: u64,
+) -> Result<u32> {
     let path = segment.name.path();
     let read = || -> io::Result<u32> {
         let file = storage.open(&path, Access::Read)?;
