@@ -12,16 +12,16 @@ use super::exit::{Exit, Failure};
 use super::output;
 use super::transfer::with_progress;
 
-/// Copy the log to object storage or to a directory, and keep the copy up to date
+/// Copy the log to object storage, a directory or PostgreSQL, and keep the copy up to date
 ///
 /// Each run copies what is new and removes what was removed from the log. It can be interrupted at
-/// any moment: the next run continues, and no line is lost or doubled. DEST is a directory, or a
-/// URL: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX, file:///DIR. Credentials
-/// come from the environment, such as AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL. Many stores can be
-/// copied to one place.
+/// any moment: the next run continues, and no record is lost or doubled. DEST is a directory, or a
+/// URL: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX, file:///DIR,
+/// postgres://USER@HOST/DATABASE. Credentials come from the environment, such as AWS_ACCESS_KEY_ID,
+/// AWS_ENDPOINT_URL and PGPASSWORD. Many stores can be copied to one place.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  decklog ship s3://logs/agents --follow\n  decklog ship /mnt/nas/agents --dry-run\n  decklog verify s3://logs/agents"
+    after_help = "Examples:\n  decklog ship s3://logs/agents --follow\n  decklog ship postgres://me@db.example/fleet\n  decklog ship /mnt/nas/agents --dry-run\n  decklog verify s3://logs/agents"
 )]
 pub struct Args {
     /// Where to copy the log
@@ -58,7 +58,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         let progress = shipper.progress();
         let is_json = context.json;
         let shipped = with_progress(&progress, is_json, || shipper.ship())?;
-        print(context, &shipped, args)?;
+        print(context, &shipped, destination.name(), args.dry_run)?;
         return Ok(Exit::with_findings(tell_of_unlike(&shipped)));
     }
     let mut backoff = Backoff::default();
@@ -66,8 +66,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     loop {
         match shipper.ship() {
             Ok(shipped) => {
-                if is_first || shipped.objects_written + shipped.objects_removed > 0 {
-                    print(context, &shipped, args)?;
+                if is_first || shipped.has_changes() {
+                    print(context, &shipped, destination.name(), args.dry_run)?;
                     context.out.flush()?;
                 }
                 tell_of_unlike(&shipped);
@@ -95,30 +95,30 @@ fn is_passing(kind: decklog::ErrorKind) -> bool {
     )
 }
 
-fn print(context: &mut Context, shipped: &Shipped, args: &Args) -> Result<(), Failure> {
-    let Shipped {
-        last_seq,
-        objects_written,
-        objects_removed,
-        ..
-    } = shipped;
-    let to = one_line(&args.destination).into_owned();
-    let last = count(*last_seq);
-    let text = if args.dry_run {
-        format!(
-            "{} with {} of lines would be written to {to}, up to seq {last}",
-            counted(*objects_written, "object"),
-            bytes(shipped.bytes)
-        )
-    } else if objects_written + objects_removed == 0 {
+fn print(
+    context: &mut Context,
+    shipped: &Shipped,
+    destination: &str,
+    is_dry: bool,
+) -> Result<(), Failure> {
+    let (to, last) = (one_line(destination), count(shipped.last_seq));
+    let lines = bytes(shipped.bytes);
+    let text = if is_dry {
+        format!("{lines} of lines would be copied to {to}, up to seq {last}")
+    } else if !shipped.has_changes() {
         format!("{to} is up to date, up to seq {last}")
+    } else if shipped.rows_written + shipped.rows_removed > 0 {
+        format!(
+            "{to} is up to date, up to seq {last}: {lines} of lines read, {} written, {} deleted",
+            counted(shipped.rows_written, "row"),
+            counted(shipped.rows_removed, "row"),
+        )
     } else {
         format!(
-            "{} written to {to}, up to seq {last}: {} of lines, {} compressed; {} removed",
-            counted(*objects_written, "object"),
-            bytes(shipped.bytes),
+            "{to} is up to date, up to seq {last}: {lines} of lines in {}, {} compressed, {} removed",
+            counted(shipped.objects_written, "new object"),
             bytes(shipped.bytes_written),
-            counted(*objects_removed, "object"),
+            counted(shipped.objects_removed, "object"),
         )
     };
     Ok(context.print(shipped, &text)?)

@@ -1,7 +1,7 @@
 //! The current state of records as rows of typed columns, for SQL engines.
 
 #[cfg(feature = "ship")]
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use super::as_of::Lists;
@@ -25,6 +25,9 @@ pub(crate) struct CurrentRow {
     pub at: i64,
     /// Whether it was asserted several times, so an earlier version may have had another time.
     pub has_history: bool,
+    /// The segment of the same line, and its offset there.
+    #[cfg(feature = "ship")]
+    pub home: (crate::segment::SegmentName, u64),
     /// Its values, in the order of [`Kind::columns`].
     pub cells: Vec<Cell>,
 }
@@ -121,7 +124,15 @@ fn read_row(view: &Snapshot<'_>, kind: Kind, id: RowId) -> Result<Option<Current
         return Ok(None);
     };
     let (seq, at) = (row.seq, row.at);
-    let has_history = table.history(id).is_some();
+    let history = table.history(id);
+    let has_history = history.is_some();
+    #[cfg(feature = "ship")]
+    let home = {
+        let first = history.and_then(<[_]>::first).copied();
+        let line = first.filter(|_| kind == Kind::Conversations);
+        let line = line.unwrap_or(row.asserted);
+        (view.segment(line), u64::from(line.offset))
+    };
     let cells = match kind {
         Kind::ToolCalls => CallQuery::read(view, id, None)?.map(|call| Row::of_call(&call)),
         Kind::CodeEditProposals => {
@@ -142,6 +153,8 @@ fn read_row(view: &Snapshot<'_>, kind: Kind, id: RowId) -> Result<Option<Current
         seq,
         at,
         has_history,
+        #[cfg(feature = "ship")]
+        home,
         cells,
     }))
 }
@@ -153,6 +166,8 @@ pub(crate) struct RangeKeys {
     pub keys: Vec<KeyHash>,
     /// The texts of the same keys, in the same order.
     pub texts: Vec<[String; 2]>,
+    /// The time of each line, in epoch milliseconds, with the place of its key.
+    pub times: Vec<(usize, i64)>,
     /// The conversations of messages, each once.
     pub conversations: Vec<KeyHash>,
     /// The offset after the last line that was read.
@@ -175,18 +190,19 @@ impl Store {
         use crate::error::{Error, ErrorKind};
         use crate::line::Value;
         use crate::segment::{Fact, Span, scan};
-        use crate::storage::{Access, io_error};
+        use crate::storage::{Access, if_there, io_error};
 
         let (storage, hasher) = (self.inner().storage(), self.inner().hasher());
         let (path, kind) = (segment.name.path(), segment.name.kind);
         let io = |e| io_error(storage, "read the segment", &path, e);
-        let file = storage.open(&path, Access::Read).map_err(io)?;
-        if file.stat().map_err(io)?.identity != segment.identity {
+        let file = if_there(storage.open(&path, Access::Read)).map_err(io)?;
+        let file = file.filter(|file| file.stat().is_ok_and(|it| it.identity == segment.identity));
+        let Some(file) = file else {
             let message = format!("{path} was rewritten while it was copied: try again");
             return Err(Error::new(ErrorKind::Conflict, message));
-        }
+        };
         let mut found = RangeKeys::default();
-        let (mut known, mut talks) = (HashSet::new(), HashSet::new());
+        let (mut known, mut talks) = (HashMap::new(), HashSet::new());
         let span = Span {
             from,
             stop,
@@ -196,7 +212,9 @@ impl Store {
             line.facts(kind, &mut |fact: Fact<'_>| {
                 let [one, two] = &fact.envelope.key;
                 let key = hasher.key_of([one, two]);
-                if known.insert(key) {
+                let place = *known.entry(key).or_insert(found.keys.len());
+                found.times.push((place, fact.envelope.at));
+                if place == found.keys.len() {
                     let text = |value: &Value<'_>| {
                         let text = value.text(&mut [0; Value::BYTES]).to_vec();
                         String::from_utf8_lossy(&text).into_owned()

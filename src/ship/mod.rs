@@ -130,6 +130,19 @@ pub struct Shipped {
     pub unlike_seal: Vec<String>,
 }
 
+impl Shipped {
+    /// Whether the run changed anything at the destination.
+    pub fn has_changes(&self) -> bool {
+        let changes = [
+            self.objects_written,
+            self.objects_removed,
+            self.rows_written,
+            self.rows_removed,
+        ];
+        changes.iter().any(|changes| *changes > 0)
+    }
+}
+
 /// How far a run has come. Clones share the numbers.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {

@@ -40,6 +40,8 @@ mod erase;
 mod events;
 mod faults;
 mod files;
+#[cfg(all(target_os = "linux", feature = "ship"))]
+mod fleet;
 mod follow;
 #[cfg(unix)]
 mod foreign;

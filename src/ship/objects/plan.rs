@@ -1,15 +1,15 @@
 //! Decides which objects a day has: which of those that are there stay, and which are written.
 
-use std::io;
+use std::sync::Arc;
 
 use uuid::Uuid;
 
 use super::layout::{DayManifest, ObjectEntry, Piece, part_object, sealed_object};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::record::Kind;
 use crate::segment::seal::Digest;
 use crate::ship::Format;
-use crate::storage::{Access, Storage, io_error, read_full};
+use crate::storage::{Access, Storage, StorageFile, if_there, io_error, read_full};
 use crate::store::PointSegment;
 
 /// Sealed segments of a day and kind are joined until an object has this size, in bytes of JSONL.
@@ -207,18 +207,46 @@ fn plan_parts(
 }
 
 /// CRC-32 of the bytes before an offset of a segment.
+///
+/// # Errors
+/// [`Conflict`](ErrorKind::Conflict) if the segment was rewritten since the point was taken;
+/// [`Io`](ErrorKind::Io).
 pub(in crate::ship) fn tail_crc(
     storage: &dyn Storage,
     segment: &PointSegment,
     to: u64,
 ) -> Result<u32> {
     let path = segment.name.path();
-    let read = || -> io::Result<u32> {
-        let file = storage.open(&path, Access::Read)?;
-        let len = to.min(TAIL_BYTES);
-        let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
-        let read = read_full(&*file, &mut bytes, to - len)?;
-        Ok(crc32fast::hash(&bytes[..read]))
-    };
-    read().map_err(|e| io_error(storage, "read the segment", &path, e))
+    let io = |e| io_error(storage, "read the segment", &path, e);
+    let file = open_as_it_was(storage, segment)?;
+    let len = to.min(TAIL_BYTES);
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
+    let read = read_full(&*file, &mut bytes, to - len).map_err(io)?;
+    Ok(crc32fast::hash(&bytes[..read]))
+}
+
+/// Opens the file that a segment was at the point.
+///
+/// # Errors
+/// [`Conflict`](ErrorKind::Conflict) if it was rewritten or removed since: make a new plan;
+/// [`Io`](ErrorKind::Io).
+pub(super) fn open_as_it_was(
+    storage: &dyn Storage,
+    segment: &PointSegment,
+) -> Result<Arc<dyn StorageFile>> {
+    let path = segment.name.path();
+    let io = |e| io_error(storage, "read the segment", &path, e);
+    let file = if_there(storage.open(&path, Access::Read)).map_err(io)?;
+    if let Some(file) = file
+        && file.stat().map_err(io)?.identity == segment.identity
+    {
+        return Ok(file);
+    }
+    Err(rewritten(&path))
+}
+
+/// The error of a segment that is not as the plan has it.
+pub(in crate::ship) fn rewritten(path: &str) -> Error {
+    let message = format!("{path} was rewritten while it was copied: try again");
+    Error::new(ErrorKind::Conflict, message)
 }

@@ -10,11 +10,11 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
 use super::layout::{ObjectEntry, Piece, path};
-use super::plan::{Planned, PlannedPiece, tail_crc};
+use super::plan::{Planned, PlannedPiece, open_as_it_was, rewritten, tail_crc};
 use crate::error::{Error, ErrorKind, Result};
 use crate::segment::seal::Digest;
 use crate::ship::remote;
-use crate::storage::{Access, Storage, io_error, read_full};
+use crate::storage::{Storage, io_error, read_full};
 use crate::store::Store;
 
 /// Size of the parts in which a large object is uploaded. All but the last have this size, as some
@@ -170,10 +170,7 @@ fn frame(
 ) -> Result<Piece> {
     let path = piece.segment.name.path();
     let io = |e| io_error(storage, "read the segment", &path, e);
-    let file = storage.open(&path, Access::Read).map_err(io)?;
-    if file.stat().map_err(io)?.identity != piece.segment.identity {
-        return Err(changed(&path));
-    }
+    let file = open_as_it_was(storage, &piece.segment)?;
     let compressing = |e| io_error(storage, "compress the segment", &path, e);
     let mut encoder = zstd::stream::write::Encoder::new(out, LEVEL).map_err(compressing)?;
     encoder.include_checksum(true).map_err(compressing)?;
@@ -185,7 +182,7 @@ fn frame(
         let wanted = wanted.min(CHUNK_BYTES);
         let read = read_full(&*file, &mut chunk[..wanted], at).map_err(io)?;
         if read < wanted {
-            return Err(changed(&path));
+            return Err(rewritten(&path));
         }
         let bytes = &chunk[..read];
         hash.update(bytes);
@@ -204,12 +201,4 @@ fn frame(
         sealed: piece.segment.seal.is_some(),
         tail_crc: tail_crc(storage, &piece.segment, piece.to)?,
     })
-}
-
-/// The error of a segment that is not as the plan has it. A new plan is made then.
-fn changed(path: &str) -> Error {
-    Error::new(
-        ErrorKind::Conflict,
-        format!("{path} was rewritten while it was copied: try again"),
-    )
 }

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::binary::Rows;
+use super::keys::Stage;
+use super::rows::copy_in;
 use super::schema::{self, quoted};
 use super::{Copied, Session, failed};
 use crate::error::Result;
-use crate::record::columns::ColumnType;
 use crate::record::{Day, Kind};
 use crate::segment::SegmentName;
 use crate::ship::objects::tail_crc;
@@ -60,7 +60,7 @@ fn is_copied(kind: Kind) -> bool {
 }
 
 fn is_continued(storage: &dyn Storage, segment: &PointSegment, copied: &Copied) -> Result<bool> {
-    if copied.bytes > segment.bytes {
+    if copied.bytes > segment.bytes || copied.is_rewritten {
         return Ok(false);
     }
     if let (Some(sha256), Some(seal)) = (&copied.seal, &segment.seal) {
@@ -98,7 +98,6 @@ impl Session {
         point: &Point,
         kind: Kind,
         day: Day,
-        work: &Work,
     ) -> Result<u64> {
         let removing = |e: tokio_postgres::Error| failed("remove", kind.stem(), &e);
         let segments = point.segments.iter();
@@ -118,34 +117,28 @@ impl Session {
             transaction.execute(&sql, &[&store_id, &text]).await
         } else {
             let stage = Stage::of_keys(kind);
-            transaction
-                .batch_execute(&stage.create)
-                .await
-                .map_err(removing)?;
+            let create = transaction.batch_execute(&stage.create).await;
+            create.map_err(removing)?;
             for segment in &segments {
                 let keys = store.keys_of_range(segment, 0, segment.bytes)?;
-                super::rows::copy_in(
-                    &transaction,
-                    &stage.copy,
-                    stage.rows(&keys.texts).into_bytes(),
-                )
-                .await
-                .map_err(removing)?;
+                let lines = keys.times.iter().filter_map(|(place, at)| {
+                    let key = keys.texts.get(*place)?;
+                    Some((key, Some(*at)))
+                });
+                let rows = stage.rows(lines).into_bytes();
+                let copied = copy_in(&transaction, &stage.copy, rows).await;
+                copied.map_err(removing)?;
             }
-            let is_same: Vec<String> = stage
-                .columns
-                .iter()
-                .map(|(name, _)| format!("k.{name} = t.{name}"))
-                .collect();
+            let mut is_same = stage.is_same();
+            if schema::may_move(kind) {
+                is_same.push_str(&format!(" AND k.at = t.{time}"));
+            }
             let sql = format!(
-                "DELETE FROM {table} t WHERE {of_day} AND NOT EXISTS (SELECT FROM decklog_keys k WHERE {})",
-                is_same.join(" AND ")
+                "DELETE FROM {table} t WHERE {of_day} AND NOT EXISTS (SELECT FROM decklog_keys k WHERE {is_same})"
             );
             transaction.execute(&sql, &[&store_id, &text]).await
         };
         let deleted = deleted.map_err(removing)?;
-        let is_changed = |name: &SegmentName| (name.kind, name.day) == (kind, day);
-        debug_assert!(work.rewritten.contains(&(kind, day)));
         transaction
             .execute(
                 "DELETE FROM decklog_segments WHERE store_id = $1 AND day = $2::text::date AND kind = $3",
@@ -153,8 +146,29 @@ impl Session {
             )
             .await
             .map_err(removing)?;
+        let numbers: Vec<i32> = segments
+            .iter()
+            .map(|segment| i32::try_from(segment.name.number).unwrap_or(i32::MAX))
+            .collect();
+        transaction
+            .execute(
+                "INSERT INTO decklog_segments (store_id, day, kind, number, bytes, tail_crc, rewritten) SELECT $1, $2::text::date, $3, number, 0, 0, true FROM unnest($4::integer[]) number",
+                &[&store_id, &text, &kind.stem(), &numbers],
+            )
+            .await
+            .map_err(removing)?;
         transaction.commit().await.map_err(removing)?;
-        self.copied.retain(|name, _| !is_changed(name));
+        self.copied
+            .retain(|name, _| (name.kind, name.day) != (kind, day));
+        for segment in &segments {
+            let copied = Copied {
+                bytes: 0,
+                tail_crc: 0,
+                seal: None,
+                is_rewritten: true,
+            };
+            self.copied.insert(segment.name, copied);
+        }
         if segments.is_empty() {
             self.drop_if_empty(kind, &text).await?;
         }
@@ -206,66 +220,4 @@ pub(super) async fn lock_store(
         )
         .await
         .map(drop)
-}
-
-/// A temporary table of keys.
-pub(super) struct Stage {
-    pub create: String,
-    pub copy: String,
-    /// The columns of the key, quoted, with their types.
-    pub columns: Vec<(String, ColumnType)>,
-}
-
-impl Stage {
-    pub(super) fn of_keys(kind: Kind) -> Stage {
-        let columns = kind.columns().iter().filter(|column| column.is_key);
-        let columns: Vec<(String, ColumnType)> = columns
-            .map(|column| (quoted(column.name), column.column_type))
-            .collect();
-        let defined: Vec<String> = columns
-            .iter()
-            .map(|(name, column_type)| format!("{name} {}", schema::sql_type(*column_type)))
-            .collect();
-        let names: Vec<&str> = columns.iter().map(|(name, _)| &**name).collect();
-        Stage {
-            create: format!(
-                "CREATE TEMP TABLE decklog_keys ({}) ON COMMIT DROP",
-                defined.join(", ")
-            ),
-            copy: format!(
-                "COPY decklog_keys ({}) FROM STDIN (FORMAT binary)",
-                names.join(", ")
-            ),
-            columns,
-        }
-    }
-
-    /// The keys as rows. A key that is not of its type has no row anywhere.
-    pub(super) fn rows(&self, keys: &[[String; 2]]) -> Rows {
-        let mut rows = Rows::new();
-        for key in keys {
-            let parts: Vec<(&String, ColumnType)> = key
-                .iter()
-                .zip(&self.columns)
-                .map(|(text, (_, column_type))| (text, *column_type))
-                .collect();
-            let is_valid = parts.iter().all(|(text, column_type)| match column_type {
-                ColumnType::Uuid => Uuid::try_parse(text).is_ok(),
-                ColumnType::Integer => text.parse::<i64>().is_ok(),
-                _ => true,
-            });
-            if !is_valid {
-                continue;
-            }
-            rows.begin(parts.len());
-            for (text, column_type) in parts {
-                match column_type {
-                    ColumnType::Uuid => rows.uuid(Uuid::try_parse(text).unwrap_or_default()),
-                    ColumnType::Integer => rows.integer(text.parse().unwrap_or_default()),
-                    _ => rows.text(text),
-                }
-            }
-        }
-        rows
-    }
 }

@@ -11,6 +11,7 @@
 mod binary;
 mod changes;
 mod connect;
+mod keys;
 mod rows;
 mod schema;
 mod totals;
@@ -22,7 +23,7 @@ use uuid::Uuid;
 
 use self::changes::{Work, work};
 pub(super) use self::connect::Config;
-use self::rows::{Chunk, chunk};
+use self::rows::{Chunk, Reached, chunk};
 use super::{Progress, ShipOptions, Shipped};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Day, Kind, now};
@@ -66,6 +67,9 @@ struct Copied {
     tail_crc: u32,
     /// The SHA-256 of its seal, once it is sealed.
     seal: Option<String>,
+    /// Set while a segment that was rewritten is copied again. Until all of it is there, rows may
+    /// be left of lines that it had before.
+    is_rewritten: bool,
 }
 
 impl PostgresShipper {
@@ -125,9 +129,7 @@ impl PostgresShipper {
             return Ok(shipped);
         }
         for (kind, day) in &work.rewritten {
-            let removed = session
-                .reconcile(&self.store, &point, *kind, *day, &work)
-                .await?;
+            let removed = session.reconcile(&self.store, &point, *kind, *day).await?;
             shipped.rows_removed += removed;
         }
         self.copy(&mut session, &point, &work, &mut shipped).await?;
@@ -155,11 +157,13 @@ impl PostgresShipper {
     ) -> Result<()> {
         let (sender, mut chunks) = tokio::sync::mpsc::channel::<Result<Chunk>>(1);
         let (store, ranges) = (self.store.clone(), work.ranges(point));
+        let copied = session.copied.iter();
+        let mut reached: Reached = copied.map(|(name, copied)| (*name, copied.bytes)).collect();
         let reader = tokio::task::spawn_blocking(move || {
             for (segment, from) in ranges {
                 let mut at = from;
                 while at < segment.bytes {
-                    let read = chunk(&store, &segment, at);
+                    let read = chunk(&store, &segment, at, &mut reached);
                     let next = read.as_ref().map(|chunk| chunk.to).ok();
                     if sender.blocking_send(read).is_err() {
                         return;
@@ -258,7 +262,7 @@ impl Session {
         let rows = self
             .client
             .query(
-                "SELECT day::text, kind, number, bytes, tail_crc, seal FROM decklog_segments WHERE store_id = $1",
+                "SELECT day::text, kind, number, bytes, tail_crc, seal, rewritten FROM decklog_segments WHERE store_id = $1",
                 &[&store_id],
             )
             .await
@@ -277,6 +281,7 @@ impl Session {
                 bytes: bytes.cast_unsigned(),
                 tail_crc: u32::try_from(crc).unwrap_or_default(),
                 seal: row.get(5),
+                is_rewritten: row.get(6),
             };
             self.copied
                 .insert(SegmentName { day, kind, number }, copied);

@@ -9,13 +9,15 @@ use tokio_postgres::{Transaction, error::SqlState};
 use uuid::Uuid;
 
 use super::binary::Rows;
-use super::changes::{Stage, lock_store};
+use super::changes::lock_store;
+use super::keys::Stage;
 use super::schema::{self, quoted};
 use super::{Copied, Session, failed};
 use crate::collections::current_rows::CurrentRow;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::KeyHash;
 use crate::record::{Day, Kind};
+use crate::segment::SegmentName;
 use crate::ship::objects::tail_crc;
 use crate::store::{PointSegment, Store};
 
@@ -66,8 +68,24 @@ impl Batch {
     }
 }
 
+/// How far each segment was copied, with the chunks that were read but not written yet.
+pub(super) type Reached = BTreeMap<SegmentName, u64>;
+
+/// Whether the line that asserts a row is among those that were copied. If it is not, the row is
+/// written with that line. Otherwise it could be there although its segment is not, and would stay
+/// if that segment was removed before it was copied.
+fn is_reached(row: &CurrentRow, reached: &Reached) -> bool {
+    let (name, offset) = row.home;
+    reached.get(&name).is_some_and(|to| offset < *to)
+}
+
 /// Reads the next chunk of a segment.
-pub(super) fn chunk(store: &Store, segment: &PointSegment, from: u64) -> Result<Chunk> {
+pub(super) fn chunk(
+    store: &Store,
+    segment: &PointSegment,
+    from: u64,
+    reached: &mut Reached,
+) -> Result<Chunk> {
     let kind = segment.name.kind;
     let found = store.keys_of_range(segment, from, from.saturating_add(CHUNK_BYTES))?;
     // A range without a line end, such as the rest of a damaged segment, is skipped.
@@ -76,6 +94,7 @@ pub(super) fn chunk(store: &Store, segment: &PointSegment, from: u64) -> Result<
     } else {
         segment.bytes
     };
+    reached.insert(segment.name, to);
     let texts: HashMap<KeyHash, usize> = found.keys.iter().copied().zip(0..).collect();
     let mut chunk = Chunk {
         segment: segment.clone(),
@@ -94,6 +113,9 @@ pub(super) fn chunk(store: &Store, segment: &PointSegment, from: u64) -> Result<
     );
     store.rows_of_keys(kind, &found.keys, |(key, row)| {
         standing.insert(key);
+        if !is_reached(&row, reached) {
+            return Ok(());
+        }
         let day = Day::of(row.at)?;
         if is_final {
             let rows = chunk.new.entry(day).or_insert_with(Rows::new);
@@ -114,6 +136,9 @@ pub(super) fn chunk(store: &Store, segment: &PointSegment, from: u64) -> Result<
     chunk.changed.elsewhere.extend(retracted);
     let talks = &mut chunk.conversations;
     store.rows_of_keys(Kind::Conversations, &found.conversations, |(_, row)| {
+        if !is_reached(&row, reached) {
+            return Ok(());
+        }
         push(&mut talks.rows, store_id, &row);
         talks.days.insert(Day::of(row.at)?);
         Ok(())
@@ -200,7 +225,11 @@ impl Session {
                 .await
                 .map_err(of)?;
         }
-        note(&transaction, store_id, chunk).await.map_err(of)?;
+        let was_rewritten = self.copied.get(&name).is_some_and(|it| it.is_rewritten);
+        let is_rewritten = was_rewritten && chunk.to < chunk.segment.bytes;
+        note(&transaction, store_id, chunk, is_rewritten)
+            .await
+            .map_err(of)?;
         transaction.commit().await.map_err(of)?;
         self.copied.insert(
             name,
@@ -208,6 +237,7 @@ impl Session {
                 bytes: chunk.to,
                 tail_crc: chunk.tail_crc,
                 seal: None,
+                is_rewritten,
             },
         );
         Ok(rows)
@@ -342,20 +372,12 @@ async fn remove_elsewhere(
     }
     let stage = Stage::of_keys(batch.kind);
     transaction.batch_execute(&stage.create).await?;
-    copy_in(
-        transaction,
-        &stage.copy,
-        stage.rows(&batch.elsewhere).into_bytes(),
-    )
-    .await?;
-    let is_same = stage.columns.iter();
-    let is_same: Vec<String> = is_same
-        .map(|(name, _)| format!("k.{name} = t.{name}"))
-        .collect();
+    let keys = batch.elsewhere.iter().map(|key| (key, None));
+    copy_in(transaction, &stage.copy, stage.rows(keys).into_bytes()).await?;
     let sql = format!(
         "DELETE FROM {} t USING decklog_keys k WHERE t.store_id = $1 AND {}",
         quoted(batch.kind.stem()),
-        is_same.join(" AND ")
+        stage.is_same()
     );
     transaction.execute(&sql, &[&store_id]).await?;
     transaction.batch_execute("DROP TABLE decklog_keys").await
@@ -386,11 +408,12 @@ async fn note(
     transaction: &Transaction<'_>,
     store_id: Uuid,
     chunk: &Chunk,
+    is_rewritten: bool,
 ) -> Result<(), tokio_postgres::Error> {
     let name = chunk.segment.name;
     transaction
         .execute(
-            "INSERT INTO decklog_segments (store_id, day, kind, number, bytes, tail_crc) VALUES ($1, $2::text::date, $3, $4, $5, $6) ON CONFLICT (store_id, day, kind, number) DO UPDATE SET bytes = excluded.bytes, tail_crc = excluded.tail_crc, seal = NULL",
+            "INSERT INTO decklog_segments (store_id, day, kind, number, bytes, tail_crc, rewritten) VALUES ($1, $2::text::date, $3, $4, $5, $6, $7) ON CONFLICT (store_id, day, kind, number) DO UPDATE SET bytes = excluded.bytes, tail_crc = excluded.tail_crc, seal = NULL, rewritten = excluded.rewritten",
             &[
                 &store_id,
                 &name.day.to_string(),
@@ -398,6 +421,7 @@ async fn note(
                 &i32::try_from(name.number).unwrap_or(i32::MAX),
                 &chunk.to.cast_signed(),
                 &i64::from(chunk.tail_crc),
+                &is_rewritten,
             ],
         )
         .await

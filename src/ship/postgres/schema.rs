@@ -44,6 +44,7 @@ CREATE TABLE IF NOT EXISTS decklog_segments (
     bytes bigint NOT NULL,
     tail_crc bigint NOT NULL,
     seal text,
+    rewritten boolean NOT NULL DEFAULT false,
     PRIMARY KEY (store_id, day, kind, number)
 );
 CREATE TABLE IF NOT EXISTS decklog_days (
@@ -77,6 +78,14 @@ pub(super) fn totals_columns() -> Vec<Column> {
     let columns = Kind::Rollups.columns().iter();
     let columns = columns.filter(|column| !LEFT_OUT.contains(&column.name));
     columns.copied().collect()
+}
+
+/// Whether a later version of a record can have another own time.
+pub(super) fn may_move(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::ConversationTurns | Kind::ToolCalls | Kind::CodeEditProposals
+    )
 }
 
 /// The names of the columns of a kind's key.
