@@ -1,0 +1,364 @@
+#!/usr/bin/env python3
+"""Prints the views of an engine over shipped objects, from `decklog schema --json`.
+
+    prologues.py ENGINE FORMAT LOCATION [--decklog PROGRAM] [--kind KIND]...
+
+ENGINE is duckdb, clickhouse, spark or datafusion, FORMAT jsonl or parquet. For each kind there is a
+view of its lines, which only the engine's own SQL can read, and over it the view of its current
+records, in SQL that all four have in common.
+"""
+import argparse
+import json
+import subprocess
+
+FAMILIES = ["messages", "events", "history", "thought_records", "rollups"]
+
+
+class Engine:
+    """What is particular to an engine. The rest is common."""
+
+    create = "CREATE OR REPLACE VIEW {name} AS"
+    quote = '"'
+    # SQL types of the columns of views.
+    types = {"text": "VARCHAR", "uuid": "VARCHAR", "texts": "VARCHAR", "json": "VARCHAR", "object": "VARCHAR",
+             "integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN", "epoch_ms": "TIMESTAMP",
+             "rfc3339": "TIMESTAMP", "day": "DATE"}
+    # Names that need quotes.
+    reserved = {"at"}
+
+    def __init__(self, format, location):
+        self.format, self.location = format, location.rstrip("/")
+
+    def name(self, name):
+        return f"{self.quote}{name}{self.quote}" if name in self.reserved else name
+
+    def objects(self, kind):
+        end = "jsonl.zst" if self.format == "jsonl" else "parquet"
+        return f"{self.location}/kind={kind}/*/*/*.{end}"
+
+    def head(self):
+        return ""
+
+
+class DuckDB(Engine):
+    # The types of JSON as it stands in a line.
+    raw = {"text": "VARCHAR", "uuid": "VARCHAR", "texts": "JSON", "json": "JSON", "object": "JSON",
+           "integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN", "epoch_ms": "BIGINT",
+           "rfc3339": "VARCHAR", "day": "DATE"}
+
+    def head(self):
+        return "SET TimeZone = 'UTC';\n"
+
+    def lines(self, kind, fields):
+        file = "filename"
+        of_path = [f"regexp_extract({file}, '/store=([^/]+)/', 1) AS store_id",
+                   f"CAST(regexp_extract({file}, '/day=([^/]+)/', 1) AS DATE) AS day"]
+        if self.format == "jsonl":
+            given = {"seq": "integer", "at": "epoch_ms", "op": "text", **fields}
+            columns = ",\n        ".join(f"{self.name(n)}: '{self.raw[t]}'" for n, t in given.items())
+            source = f"""read_json('{self.objects(kind)}', format = 'newline_delimited', compression = 'zstd',
+    allow_empty = true, ignore_errors = true, filename = true, hive_partitioning = false,
+    maximum_object_size = 16777216, columns = {{
+        {columns}
+    }})"""
+            how = {"epoch_ms": "make_timestamp_ms({})",
+                   "rfc3339": "CAST(TRY_CAST({} AS TIMESTAMPTZ) AS TIMESTAMP)",
+                   "json": "CAST({} AS VARCHAR)", "texts": "CAST({} AS VARCHAR)", "object": "CAST({} AS VARCHAR)"}
+        else:
+            kinds = {"epoch_ms": "TIMESTAMPTZ", "rfc3339": "TIMESTAMPTZ"}
+            given = {"seq": "integer", "at": "epoch_ms", "op": "text", **fields}
+            columns = ",\n        ".join(
+                f"'{n}': {{name: '{n}', type: '{kinds.get(t, self.types[t])}', default_value: NULL}}" for n, t in given.items())
+            source = f"""read_parquet('{self.objects(kind)}',
+    allow_empty = true, filename = true, hive_partitioning = false,
+    schema = MAP {{
+        {columns}
+    }})"""
+            how = {"epoch_ms": "CAST({} AS TIMESTAMP)", "rfc3339": "CAST({} AS TIMESTAMP)"}
+        # Without an object, the function has none of these columns: an empty row has them.
+        types = self.raw if self.format == "jsonl" else {**self.types, **kinds}
+        nulls = ",\n        ".join([f"CAST(NULL AS {types[t]}) AS {self.name(n)}" for n, t in given.items()])
+        source = f"""(
+    SELECT
+        {nulls},
+        CAST(NULL AS VARCHAR) AS filename
+    WHERE false
+    UNION ALL BY NAME
+    SELECT * FROM {source}
+)
+WHERE seq IS NOT NULL"""
+        return select(self, of_path, fields, how, source)
+
+
+class ClickHouse(Engine):
+    types = {**Engine.types, "epoch_ms": "DateTime64(3, 'UTC')", "rfc3339": "DateTime64(3, 'UTC')"}
+    raw = {"text": "String", "uuid": "String", "texts": "String", "json": "String", "object": "String",
+           "integer": "Int64", "number": "Float64", "boolean": "Bool", "epoch_ms": "Int64", "rfc3339": "String",
+           "day": "Date32"}
+
+    def __init__(self, format, location, function=None, options=""):
+        super().__init__(format, location)
+        self.function = function or ("s3" if location.startswith(("s3://", "http")) else "file")
+        self.options = options
+
+    def head(self):
+        return "SET join_use_nulls = 1;\n"
+
+    def lines(self, kind, fields):
+        of_path = ["extract(_path, '/store=([^/]+)/') AS store_id",
+                   "toDate32(extract(_path, '/day=([^/]+)/')) AS day"]
+        raw, how = dict(self.raw), {"epoch_ms": "fromUnixTimestamp64Milli({}, 'UTC')",
+                                    "rfc3339": "parseDateTime64BestEffortOrNull({}, 3, 'UTC')"}
+        if self.format == "parquet":
+            raw.update(epoch_ms="DateTime64(3, ''UTC'')", rfc3339="DateTime64(3, ''UTC'')")
+            how = {}
+        given = {"seq": "integer", "at": "epoch_ms", "op": "text", **fields}
+        columns = ",\n        ".join(
+            f"{self.name(n)} {raw[t]}" if n in ("seq", "at", "op") else f"{self.name(n)} Nullable({raw[t]})"
+            for n, t in given.items())
+        form = "'JSONEachRow'" if self.format == "jsonl" else "'Parquet'"
+        compression = ", 'zstd'" if self.format == "jsonl" else ""
+        source = f"""{self.function}('{self.objects(kind)}'{self.options}, {form}, '
+        {columns}
+    '{compression})"""
+        return select(self, of_path, fields, how, source) + "\n" + self.settings()
+
+    def settings(self):
+        return ("SETTINGS use_hive_partitioning = 0, input_format_parquet_allow_missing_columns = 1,\n"
+                "    input_format_json_read_objects_as_strings = 1, input_format_json_read_arrays_as_strings = 1")
+
+
+class Spark(Engine):
+    create = "CREATE OR REPLACE TEMPORARY VIEW {name} AS"
+    quote = "`"
+    types = {**Engine.types, "text": "STRING", "uuid": "STRING", "texts": "STRING", "json": "STRING", "object": "STRING"}
+
+    def head(self):
+        return "SET spark.sql.session.timeZone = UTC;\n"
+
+    def lines(self, kind, fields):
+        given = {"seq": "integer", "at": "epoch_ms", "op": "text", **fields}
+        columns = ",\n    ".join(f"{self.name(n)} {self.types[t]}" for n, t in given.items())
+        partitions = "" if "day" in fields else ", day DATE"
+        files = f"{kind}_files"
+        return f"""CREATE OR REPLACE TEMPORARY VIEW {files} (
+    {columns}
+) USING parquet OPTIONS (path '{self.location}', pathGlobFilter '*.parquet')"""
+
+
+class DataFusion(Engine):
+    pass
+
+
+def select(engine, of_path, fields, how, source):
+    """The lines as typed columns."""
+    columns = [*of_path, "seq", f"{how.get('epoch_ms', '{}').format(engine.name('at'))} AS line_at", "op"]
+    for name, type in fields.items():
+        if name == "day":
+            continue
+        expression = how.get(type, "{}").format(engine.name(name))
+        columns.append(expression if expression == name else f"{expression} AS {engine.name(name)}")
+    return "SELECT\n    " + ",\n    ".join(columns) + f"\nFROM {source}"
+
+
+# The current records of each kind, over its lines. Common to all engines.
+
+
+def last(key, fields, ops, gone=None):
+    """The last line of each key by seq, unless it is a retraction."""
+    key = ", ".join(["store_id", *key])
+    also = f" AND op <> '{gone}'" if gone else ""
+    return f"""SELECT {columns_of(fields)}
+FROM (
+    SELECT *, ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY seq DESC) AS place
+    FROM {{lines}}
+) AS l
+WHERE place = 1{also}"""
+
+
+def first(key, fields):
+    """The first line of each key by seq. The day is part of the key, so that a query of some days
+    reads only these days."""
+    key = ", ".join(["store_id", "day", *key])
+    return f"""SELECT {columns_of(fields)}
+FROM (
+    SELECT *, ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY seq) AS place
+    FROM {{lines}}
+) AS l
+WHERE place = 1"""
+
+
+def columns_of(fields):
+    return ",\n    ".join(["store_id", "seq", "day", *[name for name in fields if name != "day"]])
+
+
+def picked(fields, where):
+    return ",\n    ".join(f"MAX(CASE WHEN {where} THEN l.{name} END) AS {name}" for name in fields)
+
+
+def tool_calls(fields):
+    outcome = ["ended_at", "latency_ms", "outcome_json", "error_kind", "error_msg"]
+    request = [name for name in fields if name not in outcome and name not in ("request_id", "call_id")]
+    return f"""SELECT store_id, seq, day, request_id, call_id,
+    {", ".join(request)},
+    ended_at, latency_ms, outcome_json, error_kind, error_msg,
+    COALESCE(outcome_op, 'requested') AS status
+FROM (
+    SELECT l.store_id AS store_id, l.request_id AS request_id, l.call_id AS call_id,
+    {picked(["seq", "day"], "l.is_outcome = 0 AND l.from_last = 1")},
+    MAX(CASE WHEN l.is_outcome = 0 AND l.from_last = 1 THEN l.op END) AS request_op,
+    {picked(request, "l.is_outcome = 0 AND l.from_last = 1")},
+    MAX(CASE WHEN l.is_outcome = 1 AND l.from_first = 1 THEN l.op END) AS outcome_op,
+    {picked(outcome, "l.is_outcome = 1 AND l.from_first = 1")}
+    FROM (
+        SELECT *,
+            ROW_NUMBER() OVER (PARTITION BY store_id, request_id, call_id, is_outcome ORDER BY seq) AS from_first,
+            ROW_NUMBER() OVER (PARTITION BY store_id, request_id, call_id, is_outcome ORDER BY seq DESC) AS from_last
+        FROM (SELECT *, CASE WHEN op IN ('completed', 'failed') THEN 1 ELSE 0 END AS is_outcome FROM {{lines}}) AS o
+    ) AS l
+    GROUP BY l.store_id, l.request_id, l.call_id
+) AS c
+WHERE request_op = 'requested'"""
+
+
+def proposals(fields):
+    steps = ["decided_at", "applied_at", "commit_hash"]
+    asserted = [name for name in fields if name not in steps and name != "request_id"]
+    return f"""SELECT store_id, seq, day, request_id,
+    {", ".join(asserted)},
+    {", ".join(steps)},
+    COALESCE(step_op, 'pending') AS status
+FROM (
+    SELECT l.store_id AS store_id, l.request_id AS request_id,
+    {picked(["seq", "day"], "l.is_step = 0 AND l.from_last = 1")},
+    MAX(CASE WHEN l.is_step = 0 AND l.from_last = 1 THEN l.op END) AS asserted_op,
+    {picked(asserted, "l.is_step = 0 AND l.from_last = 1")},
+    MAX(CASE WHEN l.is_step = 1 AND l.from_last = 1 THEN l.op END) AS step_op,
+    {picked(steps, "l.is_step = 1 AND l.from_last = 1")}
+    FROM (
+        SELECT *, ROW_NUMBER() OVER (PARTITION BY store_id, request_id, is_step ORDER BY seq DESC) AS from_last
+        FROM (SELECT *, CASE WHEN op IN ('pending', 'retracted') THEN 0 ELSE 1 END AS is_step FROM {{lines}}) AS o
+    ) AS l
+    GROUP BY l.store_id, l.request_id
+) AS c
+WHERE asserted_op = 'pending'"""
+
+
+def inbox(fields):
+    steps = ["attempts", "locked_at", "error"]
+    queued = [name for name in fields if name not in steps and name != "id"]
+    return f"""SELECT store_id, seq, day, id,
+    {", ".join(queued)},
+    COALESCE(attempts, 0) AS attempts, locked_at, error,
+    COALESCE(step_op, 'queued') AS status, COALESCE(step_at, created_at) AS updated_at
+FROM (
+    SELECT l.store_id AS store_id, l.id AS id,
+    {picked(["seq", "day"], "l.is_step = 0 AND l.from_first = 1")},
+    {picked(queued, "l.is_step = 0 AND l.from_first = 1")},
+    MAX(CASE WHEN l.is_step = 1 AND l.from_last = 1 THEN l.op END) AS step_op,
+    MAX(CASE WHEN l.is_step = 1 AND l.from_last = 1 THEN l.line_at END) AS step_at,
+    {picked(steps, "l.is_step = 1 AND l.from_last = 1")}
+    FROM (
+        SELECT *,
+            ROW_NUMBER() OVER (PARTITION BY store_id, id, is_step ORDER BY seq) AS from_first,
+            ROW_NUMBER() OVER (PARTITION BY store_id, id, is_step ORDER BY seq DESC) AS from_last
+        FROM (SELECT *, CASE WHEN update_id IS NULL THEN 1 ELSE 0 END AS is_step FROM {{lines}}) AS o
+    ) AS l
+    GROUP BY l.store_id, l.id
+) AS c
+WHERE update_id IS NOT NULL"""
+
+
+def conversations(fields):
+    plain = [n for n in fields if n not in ("id", "status", "updated_at", "last_error")]
+    return f"""SELECT c.store_id AS store_id, c.seq AS seq, CAST(c.created_at AS DATE) AS day, c.id AS id,
+    {", ".join(f"c.{name} AS {name}" for name in plain)},
+    CASE WHEN m.verdict_seq > c.seq AND m.verdict_error IS NOT NULL THEN 'error'
+         WHEN m.verdict_seq > c.seq AND c.status = 'error' THEN 'active'
+         ELSE COALESCE(c.status, 'active') END AS status,
+    CASE WHEN m.verdict_seq > c.seq THEN m.verdict_error ELSE c.last_error END AS last_error,
+    CASE WHEN m.last_at > c.updated_at THEN m.last_at ELSE c.updated_at END AS updated_at,
+    COALESCE(m.message_count, 0) AS message_count,
+    COALESCE(m.total_tokens_in, 0) AS total_tokens_in,
+    COALESCE(m.total_tokens_out, 0) AS total_tokens_out,
+    COALESCE(m.total_latency_ms, 0) AS total_latency_ms
+FROM (
+    SELECT *,
+        ROW_NUMBER() OVER (PARTITION BY store_id, id ORDER BY seq DESC) AS from_last
+    FROM {{lines}}
+) AS c
+LEFT JOIN (
+    SELECT n.store_id AS store_id, n.conversation_id AS conversation_id,
+        COUNT(*) AS message_count,
+        SUM(CASE WHEN n.tokens_in > 0 THEN n.tokens_in ELSE 0 END) AS total_tokens_in,
+        SUM(CASE WHEN n.tokens_out > 0 THEN n.tokens_out ELSE 0 END) AS total_tokens_out,
+        SUM(CASE WHEN n.latency_ms > 0 THEN n.latency_ms ELSE 0 END) AS total_latency_ms,
+        MAX(n.timestamp) AS last_at,
+        MAX(CASE WHEN n.is_verdict = 1 AND n.from_last = 1 THEN n.seq END) AS verdict_seq,
+        MAX(CASE WHEN n.is_verdict = 1 AND n.from_last = 1 THEN n.error END) AS verdict_error
+    FROM (
+        SELECT *, ROW_NUMBER() OVER (PARTITION BY store_id, conversation_id, is_verdict ORDER BY sequence DESC, seq DESC) AS from_last
+        FROM (
+            SELECT store_id, seq, conversation_id, sequence, timestamp, tokens_in, tokens_out, latency_ms, error,
+                CASE WHEN error IS NOT NULL OR role = 'assistant' THEN 1 ELSE 0 END AS is_verdict
+            FROM messages
+        ) AS o
+    ) AS n
+    GROUP BY n.store_id, n.conversation_id
+) AS m ON m.store_id = c.store_id AND m.conversation_id = c.id
+WHERE c.from_last = 1"""
+
+
+def current(kind, fields):
+    match kind:
+        case "conversation_turns":
+            return last(["id"], fields, None, "retracted")
+        case "tool_calls":
+            return tool_calls(fields)
+        case "code_edit_proposals":
+            return proposals(fields)
+        case "conversations":
+            return conversations(fields)
+        case "inbox":
+            return inbox(fields)
+        case "rollups":
+            key = ["day", "model_used", "config_used", "orchestration_mode", "task_type", "part"]
+            return last(key, fields, None)
+        case _:
+            return first(["id"], fields)
+
+
+ENGINES = {"duckdb": DuckDB, "clickhouse": ClickHouse, "spark": Spark, "datafusion": DataFusion}
+# Conversations are over messages.
+ORDER = ["messages", "conversations", "conversation_turns", "tool_calls", "code_edit_proposals", "events", "inbox",
+         "history", "thought_records", "rollups"]
+
+
+def schema(decklog):
+    out = subprocess.run([decklog, "schema", "--json"], check=True, capture_output=True).stdout
+    kinds = map(json.loads, out.splitlines())
+    return {kind["kind"]: {f["name"]: f["type"] for f in kind["fields"]} for kind in kinds}
+
+
+def prologue(engine, kinds, only=None):
+    parts = [engine.head()]
+    for kind in ORDER:
+        if only and kind not in only:
+            continue
+        fields = kinds[kind]
+        for name, query in [(f"{kind}_lines", engine.lines(kind, fields)),
+                            (kind, current(kind, fields).replace("{lines}", f"{kind}_lines"))]:
+            parts.append(engine.create.format(name=name) + "\n" + query + ";\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("engine", choices=ENGINES)
+    parser.add_argument("format", choices=["jsonl", "parquet"])
+    parser.add_argument("location")
+    parser.add_argument("--decklog", default="decklog")
+    parser.add_argument("--kind", action="append")
+    args = parser.parse_args()
+    engine = ENGINES[args.engine](args.format, args.location)
+    print(prologue(engine, schema(args.decklog), args.kind))
