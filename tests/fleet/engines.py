@@ -1,6 +1,10 @@
 """The engines: each reads the objects of DIR/shipped, or tables that were loaded from them."""
+import datetime
 import json
+import os
 import pathlib
+import re
+import socket
 import subprocess
 import sys
 
@@ -41,6 +45,13 @@ def statements(script):
     return [part.strip() for part in script.split(";\n") if part.strip()]
 
 
+def instant(value):
+    """A time that came as text, in UTC."""
+    if isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?", value):
+        return datetime.datetime.fromisoformat(value)
+    return value
+
+
 class DuckDB(Engine):
     def version(self):
         import duckdb
@@ -77,11 +88,92 @@ class ClickHouse(Engine):
 
     def query(self, sql):
         answer = self.session.query(sql, "JSONCompactEachRow")
-        return [json.loads(line) for line in str(answer).splitlines() if line]
+        rows = [json.loads(line) for line in str(answer).splitlines() if line]
+        return [[instant(value) for value in row] for row in rows]
 
     def close(self):
         if hasattr(self, "session"):
             self.session.close()
 
 
-ALL = {"duckdb": DuckDB, "clickhouse": ClickHouse}
+class DataFusion(Engine):
+    # Over JSON it cannot read payloads as text, and a damaged line is an error.
+    formats = ["parquet"]
+
+    def version(self):
+        import datafusion
+
+        return datafusion.__version__
+
+    def setup(self):
+        from datafusion import SessionConfig, SessionContext
+
+        self.context = SessionContext(SessionConfig().with_target_partitions(1))
+        for part in statements(self.prologue("datafusion")):
+            self.context.sql(part).collect()
+
+    def query(self, sql):
+        return [tuple(row.values()) for batch in self.context.sql(sql).collect() for row in batch.to_pylist()]
+
+
+class Spark(Engine):
+    """A master and two workers on loopback, which are ended with the test."""
+
+    # Its text files cannot be zstd without Hadoop's native library.
+    formats = ["parquet"]
+
+    def version(self):
+        return self.session.version
+
+    def setup(self):
+        import pyspark
+        from pyspark.sql import SparkSession
+
+        home = pathlib.Path(pyspark.__file__).parent
+        work = self.dir / "spark"
+        work.mkdir(exist_ok=True)
+        environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(home),
+                       "PYSPARK_PYTHON": sys.executable, "SPARK_WORKER_DIR": str(work)}
+        run = [str(home / "bin" / "spark-class")]
+        port = free_port()
+        master = f"spark://127.0.0.1:{port}"
+        deploy = "org.apache.spark.deploy"
+        options = ["--host", "127.0.0.1", "--webui-port", "0"]
+        self.children = []
+
+        def start(name, *arguments):
+            log = open(work / f"{name}.log", "wb")
+            self.children.append(subprocess.Popen([*run, *arguments], env=environment, stdout=log, stderr=log))
+
+        start("master", f"{deploy}.master.Master", "--port", str(port), *options)
+        for nth in (1, 2):
+            start(f"worker-{nth}", f"{deploy}.worker.Worker", "--cores", "1", "--memory", "1g", *options, master)
+        os.environ.update(SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable)
+        builder = SparkSession.builder.master(master).appName("fleet")
+        for name, value in {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
+                            "spark.sql.shuffle.partitions": "4", "spark.executor.memory": "1g", "spark.cores.max": "2",
+                            "spark.sql.warehouse.dir": str(work / "warehouse"), "spark.log.level": "OFF"}.items():
+            builder = builder.config(name, value)
+        self.session = builder.getOrCreate()
+        for part in statements(self.prologue("spark")):
+            self.session.sql(part)
+
+    def query(self, sql):
+        return [tuple(row) for row in self.session.sql(sql).collect()]
+
+    def close(self):
+        if hasattr(self, "session"):
+            self.session.stop()
+        for child in getattr(self, "children", []):
+            child.terminate()
+        for child in getattr(self, "children", []):
+            child.wait(30)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+ALL = {"duckdb": DuckDB, "clickhouse": ClickHouse, "datafusion": DataFusion, "spark": Spark}

@@ -120,15 +120,32 @@ class ClickHouse(Engine):
         compression = ", 'zstd'" if self.format == "jsonl" else ""
         source = f"""{self.function}('{self.objects(kind)}'{self.options}, {form}, '
         {columns}
-    '{compression})"""
+    '{compression})
+WHERE seq > 0"""
         return select(self, of_path, fields, how, source) + "\n" + self.settings()
 
     def settings(self):
         return ("SETTINGS use_hive_partitioning = 0, input_format_parquet_allow_missing_columns = 1,\n"
-                "    input_format_json_read_objects_as_strings = 1, input_format_json_read_arrays_as_strings = 1")
+                "    input_format_json_read_objects_as_strings = 1, input_format_json_read_arrays_as_strings = 1,\n"
+                "    input_format_allow_errors_ratio = 1")
 
 
-class Spark(Engine):
+class Files(Engine):
+    """An engine that reads Parquet as a table of files, with the day and the store from the path."""
+
+    def lines(self, kind, fields):
+        return select(self, ["store AS store_id", "day"], fields, {}, f"{kind}_files{self.only(kind)}")
+
+    def only(self, kind):
+        return ""
+
+    def columns(self, fields, partitions):
+        given = {"seq": "integer", "at": "epoch_ms", "op": "text", **fields}
+        columns = [f"{self.name(n)} {self.types[t]}" for n, t in given.items() if n != "day"]
+        return ",\n    ".join([*columns, *partitions])
+
+
+class Spark(Files):
     create = "CREATE OR REPLACE TEMPORARY VIEW {name} AS"
     quote = "`"
     types = {**Engine.types, "text": "STRING", "uuid": "STRING", "texts": "STRING", "json": "STRING", "object": "STRING"}
@@ -136,18 +153,30 @@ class Spark(Engine):
     def head(self):
         return "SET spark.sql.session.timeZone = UTC;\n"
 
-    def lines(self, kind, fields):
-        given = {"seq": "integer", "at": "epoch_ms", "op": "text", **fields}
-        columns = ",\n    ".join(f"{self.name(n)} {self.types[t]}" for n, t in given.items())
-        partitions = "" if "day" in fields else ", day DATE"
-        files = f"{kind}_files"
-        return f"""CREATE OR REPLACE TEMPORARY VIEW {files} (
-    {columns}
-) USING parquet OPTIONS (path '{self.location}', pathGlobFilter '*.parquet')"""
+    def source(self, kind, fields):
+        # A path without a file is an error. So the path is that of all kinds, and the kind is a
+        # column of it. Turns have a field of that name: their path is that of turns and messages,
+        # which have none.
+        partitions = ["kind STRING", "day DATE", "store STRING"]
+        path = self.location
+        if "kind" in fields:
+            partitions, path = partitions[1:], f"{path}/{{kind={kind},kind=messages}}"
+        return f"""CREATE OR REPLACE TEMPORARY VIEW {kind}_files (
+    {self.columns(fields, partitions)}
+) USING parquet OPTIONS (path '{path}')"""
+
+    def only(self, kind):
+        return "\nWHERE kind IS NOT NULL" if kind == "conversation_turns" else f"\nWHERE kind = '{kind}'"
 
 
-class DataFusion(Engine):
-    pass
+class DataFusion(Files):
+    # Without its precision, a time is in nanoseconds, and ends in 2262.
+    types = {**Engine.types, "epoch_ms": "TIMESTAMP(3)", "rfc3339": "TIMESTAMP(3)"}
+
+    def source(self, kind, fields):
+        return f"""CREATE EXTERNAL TABLE {kind}_files (
+    {self.columns(fields, ["day DATE", "store VARCHAR"])}
+) STORED AS PARQUET PARTITIONED BY (day, store) LOCATION '{self.location}/kind={kind}/'"""
 
 
 def select(engine, of_path, fields, how, source):
@@ -346,6 +375,8 @@ def prologue(engine, kinds, only=None):
         if only and kind not in only:
             continue
         fields = kinds[kind]
+        if hasattr(engine, "source"):
+            parts.append(engine.source(kind, fields) + ";\n")
         for name, query in [(f"{kind}_lines", engine.lines(kind, fields)),
                             (kind, current(kind, fields).replace("{lines}", f"{kind}_lines"))]:
             parts.append(engine.create.format(name=name) + "\n" + query + ";\n")
