@@ -4,10 +4,16 @@ import json
 import os
 import pathlib
 import re
+import shutil
+import signal
 import socket
+import sqlite3
 import subprocess
 import sys
+import tempfile
+import time
 
+import load
 import prologues
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -152,7 +158,8 @@ class Spark(Engine):
         builder = SparkSession.builder.master(master).appName("fleet")
         for name, value in {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
                             "spark.sql.shuffle.partitions": "4", "spark.executor.memory": "1g", "spark.cores.max": "2",
-                            "spark.sql.warehouse.dir": str(work / "warehouse"), "spark.log.level": "OFF"}.items():
+                            "spark.sql.warehouse.dir": str(work / "warehouse"), "spark.log.level": "OFF",
+                            "spark.ui.showConsoleProgress": "false"}.items():
             builder = builder.config(name, value)
         self.session = builder.getOrCreate()
         for part in statements(self.prologue("spark")):
@@ -170,10 +177,85 @@ class Spark(Engine):
             child.wait(30)
 
 
+class SQLite(Engine):
+    """One file a store, attached and united in views."""
+
+    formats = ["tables"]
+
+    def version(self):
+        return sqlite3.sqlite_version
+
+    def setup(self):
+        kinds = prologues.schema(self.decklog)
+        shipped = self.dir / "shipped" / "parquet"
+        files = sorted((self.dir / "sqlite").glob("*.sqlite")) or load.to_sqlite(shipped, self.dir / "sqlite", kinds)
+        self.connection = sqlite3.connect(":memory:")
+        for part in statements(prologues.sqlite([str(file) for file in files], kinds)):
+            self.connection.execute(part)
+
+    def query(self, sql):
+        return self.connection.execute(sql).fetchall()
+
+    def close(self):
+        if hasattr(self, "connection"):
+            self.connection.close()
+
+
+class PostgreSQL(Engine):
+    """The server of $FLEET_POSTGRES, a URL; without it, one on loopback that is ended with the test."""
+
+    formats = ["tables"]
+    programs = "/usr/lib/postgresql/*/bin"
+
+    def version(self):
+        return self.query("SHOW server_version")[0][0].split()[0]
+
+    def setup(self):
+        import psycopg
+
+        url = os.environ.get("FLEET_POSTGRES") or self.start()
+        load.to_postgres(self.dir / "shipped" / "parquet", url, prologues.schema(self.decklog))
+        self.connection = psycopg.connect(url, autocommit=True)
+        for part in statements(prologues.postgresql()):
+            self.connection.execute(part)
+
+    def start(self):
+        """Starts a server in a temporary directory; not as root, which it refuses."""
+        bin = pathlib.Path(sorted(pathlib.Path("/").glob(self.programs[1:]))[-1])
+        self.home = pathlib.Path(tempfile.mkdtemp(prefix="fleet-postgres-"))
+        as_user = []
+        if os.geteuid() == 0:
+            shutil.chown(self.home, "postgres")
+            as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"]
+        data, port = self.home / "data", free_port()
+        quiet = {"stdout": subprocess.DEVNULL, "cwd": self.home}
+        subprocess.run([*as_user, bin / "initdb", "-D", data, "-U", "fleet", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8"], check=True, **quiet)
+        options = ["-c", "listen_addresses=127.0.0.1", "-p", str(port), "-k", self.home, "-c", "fsync=off"]
+        with open(self.home / "log", "wb") as log:
+            self.server = subprocess.Popen([*as_user, bin / "postgres", "-D", data, *options], stdout=log, stderr=log, cwd=self.home)
+        for _ in range(300):
+            if subprocess.run([bin / "pg_isready", "-h", "127.0.0.1", "-p", str(port), "-q"]).returncode == 0:
+                break
+            time.sleep(0.1)
+        return f"postgresql://fleet@127.0.0.1:{port}/postgres"
+
+    def query(self, sql):
+        return self.connection.execute(sql).fetchall()
+
+    def close(self):
+        if hasattr(self, "connection"):
+            self.connection.close()
+        if hasattr(self, "server"):
+            # As a fast shutdown: without waiting for clients.
+            self.server.send_signal(signal.SIGINT)
+            self.server.wait(30)
+            shutil.rmtree(self.home)
+
+
 def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
 
 
-ALL = {"duckdb": DuckDB, "clickhouse": ClickHouse, "datafusion": DataFusion, "spark": Spark}
+ALL = {"duckdb": DuckDB, "clickhouse": ClickHouse, "datafusion": DataFusion, "sqlite": SQLite, "postgresql": PostgreSQL, "spark": Spark}

@@ -155,18 +155,16 @@ class Spark(Files):
 
     def source(self, kind, fields):
         # A path without a file is an error. So the path is that of all kinds, and the kind is a
-        # column of it. Turns have a field of that name: their path is that of turns and messages,
-        # which have none.
-        partitions = ["kind STRING", "day DATE", "store STRING"]
-        path = self.location
+        # column of it. Turns have a field of that name, so theirs is the path of their kind.
+        partitions, path = ["kind STRING", "day DATE", "store STRING"], self.location
         if "kind" in fields:
-            partitions, path = partitions[1:], f"{path}/{{kind={kind},kind=messages}}"
+            partitions, path = partitions[1:], f"{path}/kind={kind}"
         return f"""CREATE OR REPLACE TEMPORARY VIEW {kind}_files (
     {self.columns(fields, partitions)}
 ) USING parquet OPTIONS (path '{path}')"""
 
     def only(self, kind):
-        return "\nWHERE kind IS NOT NULL" if kind == "conversation_turns" else f"\nWHERE kind = '{kind}'"
+        return "" if kind == "conversation_turns" else f"\nWHERE kind = '{kind}'"
 
 
 class DataFusion(Files):
@@ -359,8 +357,8 @@ def current(kind, fields):
 
 ENGINES = {"duckdb": DuckDB, "clickhouse": ClickHouse, "spark": Spark, "datafusion": DataFusion}
 # Conversations are over messages.
-ORDER = ["messages", "conversations", "conversation_turns", "tool_calls", "code_edit_proposals", "events", "inbox",
-         "history", "thought_records", "rollups"]
+ORDER = ["messages", "conversations", "tool_calls", "code_edit_proposals", "events", "inbox", "history",
+         "thought_records", "rollups", "conversation_turns"]
 
 
 def schema(decklog):
@@ -381,6 +379,31 @@ def prologue(engine, kinds, only=None):
                             (kind, current(kind, fields).replace("{lines}", f"{kind}_lines"))]:
             parts.append(engine.create.format(name=name) + "\n" + query + ";\n")
     return "\n".join(parts)
+
+
+# The field whose day is the day of a record.
+TIME_OF = {"messages": "timestamp", "thought_records": "timestamp", "tool_calls": "started_at"}
+
+
+def sqlite(files, kinds):
+    """The views over several files of `decklog export sqlite`, each named after its store."""
+    parts = [f"ATTACH '{file}' AS store_{nth};\n" for nth, file in enumerate(files)]
+    for kind in ORDER:
+        fields = kinds[kind]
+        time = TIME_OF.get(kind, "created_at")
+        day = f"date({time})" if fields.get(time) == "rfc3339" else f"date({time} / 1000, 'unixepoch')"
+        selects = []
+        for nth, file in enumerate(files):
+            store = file.rpartition("/")[2].removesuffix(".sqlite")
+            also = "" if kind == "rollups" else f", {day} AS day"
+            selects.append(f"SELECT '{store}' AS store_id{also}, * FROM store_{nth}.{kind}")
+        parts.append(f"CREATE TEMP VIEW {kind} AS\n" + "\nUNION ALL\n".join(selects) + ";\n")
+    return "\n".join(parts)
+
+
+def postgresql():
+    """The tables of `decklog ship` have the names and columns of the views."""
+    return "SET TimeZone = 'UTC';\n"
 
 
 if __name__ == "__main__":
