@@ -118,7 +118,7 @@ class Store:
         )
         self.conversations.append((id, fields, created))
         if len(self.conversations) > 400:
-            del self.conversations[: 200]
+            del self.conversations[:200]
         model, config, mode, task = any(MODELS), any(CONFIGS), any(MODES), any(TASKS)
         thread, parent, sequence = self.uuid(), None, 0
         for _ in range(1 + int(self.random.random() * 4)):
@@ -208,11 +208,11 @@ class Store:
         self.lines.append("{" + fields + self.text() + "}")
         if self.is_one_of(40):
             # The same turn with another text; or the turn is taken back.
-            self.lines.append("{" + fields + self.text() + "}")
+            self.lines.append("{" + fields + self.text()[:-1] + ' again"}')
         if self.is_one_of(50):
             self.lines.append('{"op":"retracted",' + fields + '"gone"}')
             if self.is_one_of(4):
-                self.lines.append("{" + fields + self.text() + "}")
+                self.lines.append("{" + fields + self.text()[:-1] + ' once more"}')
         return id
 
     def call(self, at, parent):

@@ -56,8 +56,8 @@ class DuckDB(Engine):
         if self.format == "jsonl":
             given = {"seq": "integer", "at": "epoch_ms", "op": "text", **fields}
             columns = ",\n        ".join(f"{self.name(n)}: '{self.raw[t]}'" for n, t in given.items())
-            source = f"""read_json('{self.objects(kind)}', format = 'newline_delimited', compression = 'zstd',
-    allow_empty = true, ignore_errors = true, filename = true, hive_partitioning = false,
+            source = f"""read_json('{self.objects('*')}', format = 'newline_delimited', compression = 'zstd',
+    ignore_errors = true, filename = true, hive_partitioning = false,
     maximum_object_size = 16777216, columns = {{
         {columns}
     }})"""
@@ -69,24 +69,15 @@ class DuckDB(Engine):
             given = {"seq": "integer", "at": "epoch_ms", "op": "text", **fields}
             columns = ",\n        ".join(
                 f"'{n}': {{name: '{n}', type: '{kinds.get(t, self.types[t])}', default_value: NULL}}" for n, t in given.items())
-            source = f"""read_parquet('{self.objects(kind)}',
-    allow_empty = true, filename = true, hive_partitioning = false,
+            source = f"""read_parquet('{self.objects('*')}',
+    filename = true, hive_partitioning = false,
     schema = MAP {{
         {columns}
     }})"""
             how = {"epoch_ms": "CAST({} AS TIMESTAMP)", "rfc3339": "CAST({} AS TIMESTAMP)"}
-        # Without an object, the function has none of these columns: an empty row has them.
-        types = self.raw if self.format == "jsonl" else {**self.types, **kinds}
-        nulls = ",\n        ".join([f"CAST(NULL AS {types[t]}) AS {self.name(n)}" for n, t in given.items()])
-        source = f"""(
-    SELECT
-        {nulls},
-        CAST(NULL AS VARCHAR) AS filename
-    WHERE false
-    UNION ALL BY NAME
-    SELECT * FROM {source}
-)
-WHERE seq IS NOT NULL"""
+        # A pattern without a file is an error before DuckDB 2.0. So the pattern is that of all
+        # kinds, and DuckDB opens only the files whose names pass the filter.
+        source = f"{source}\nWHERE {file} LIKE '%/kind={kind}/%' AND seq IS NOT NULL"
         return select(self, of_path, fields, how, source)
 
 
