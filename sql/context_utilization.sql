@@ -14,8 +14,10 @@ FROM (
         SUM(CASE WHEN m.role = 'assistant' AND m.part_of IS NULL THEN 1
                  WHEN m.role <> 'assistant' AND m.error IS NOT NULL THEN 1
                  ELSE 0 END) AS requests,
-        COUNT(CASE WHEN m.role = 'assistant' THEN m.context_utilization END) AS context_utilization_count,
-        AVG(CASE WHEN m.role = 'assistant' THEN m.context_utilization END) AS context_utilization_avg
+        COUNT(CASE WHEN m.role = 'assistant' AND m.context_utilization BETWEEN 0 AND 1
+                   THEN m.context_utilization END) AS context_utilization_count,
+        AVG(CASE WHEN m.role = 'assistant' AND m.context_utilization BETWEEN 0 AND 1
+                 THEN m.context_utilization END) AS context_utilization_avg
     FROM messages m
     -- WHERE m.day >= '2025-12-21'
     GROUP BY m.model_used

@@ -11,10 +11,11 @@ WITH today AS (
         m.model_used AS model_used,
         m.config_used AS config_used,
         m.task_type AS task_type,
-        m.tokens_in AS tokens_in,
-        m.tokens_out AS tokens_out,
-        CASE WHEN m.role = 'assistant' THEN m.latency_ms END AS latency_ms,
-        CASE WHEN m.role = 'assistant' THEN m.context_utilization END AS context_utilization,
+        CASE WHEN m.tokens_in > 0 THEN m.tokens_in ELSE 0 END AS tokens_in,
+        CASE WHEN m.tokens_out > 0 THEN m.tokens_out ELSE 0 END AS tokens_out,
+        CASE WHEN m.role = 'assistant' AND m.latency_ms >= 0 THEN m.latency_ms END AS latency_ms,
+        CASE WHEN m.role = 'assistant' AND m.context_utilization BETWEEN 0 AND 1
+             THEN m.context_utilization END AS context_utilization,
         CASE WHEN m.role = 'assistant' AND m.compression_applied THEN 1 ELSE 0 END AS is_compressed,
         CASE WHEN m.role = 'assistant' AND m.part_of IS NULL THEN 1 ELSE 0 END AS is_answered,
         CASE WHEN m.role = 'assistant' AND m.error IS NOT NULL THEN 1 ELSE 0 END AS is_failed_answer,
@@ -59,13 +60,17 @@ SELECT 'tokens_out_today' AS metric, '' AS name, 1e0 * s.tokens_out AS value FRO
 UNION ALL
 SELECT 'avg_latency_ms' AS metric, '' AS name, 1e0 * s.latency_ms_avg AS value FROM sums s
 UNION ALL
-SELECT 'p95_latency_ms' AS metric, '' AS name, 1e0 * MIN(CASE WHEN p.place * 100 >= p.answers * 95 THEN p.latency_ms END) AS value FROM placed p
+SELECT 'p95_latency_ms' AS metric, '' AS name,
+    1e0 * MIN(CASE WHEN p.place * 100 >= p.answers * 95 THEN p.latency_ms END) AS value
+FROM placed p
 UNION ALL
 SELECT 'error_rate' AS metric, '' AS name, CASE WHEN s.answered + s.unanswered = 0 THEN NULL
-    WHEN s.answer_errors < s.answered THEN 1e0 * (s.answer_errors + s.unanswered) / (s.answered + s.unanswered)
+    WHEN s.answer_errors < s.answered
+    THEN 1e0 * (s.answer_errors + s.unanswered) / (s.answered + s.unanswered)
     ELSE 1e0 END AS value FROM sums s
 UNION ALL
-SELECT 'avg_context_utilization' AS metric, '' AS name, 1e0 * s.context_utilization_avg AS value FROM sums s
+SELECT 'avg_context_utilization' AS metric, '' AS name, 1e0 * s.context_utilization_avg AS value
+FROM sums s
 UNION ALL
 SELECT 'compression_rate' AS metric, '' AS name, CASE WHEN s.answered = 0 THEN NULL
     WHEN s.compressed > s.answered THEN 1e0

@@ -18,7 +18,8 @@ FROM (
         messages,
         answered + unanswered AS requests,
         answer_errors + unanswered AS errors,
-        CASE WHEN answer_errors < answered THEN answer_errors ELSE answered END + unanswered AS failed_requests
+        CASE WHEN answer_errors < answered THEN answer_errors
+             ELSE answered END + unanswered AS failed_requests
     FROM (
         SELECT
             m.model_used AS model_used,

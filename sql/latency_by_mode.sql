@@ -14,7 +14,7 @@ WITH counted AS (
         CASE WHEN m.role = 'assistant' AND m.part_of IS NULL THEN 1
              WHEN m.role <> 'assistant' AND m.error IS NOT NULL THEN 1
              ELSE 0 END AS is_request,
-        CASE WHEN m.role = 'assistant' THEN m.latency_ms END AS latency
+        CASE WHEN m.role = 'assistant' AND m.latency_ms >= 0 THEN m.latency_ms END AS latency
     FROM messages m
     -- WHERE m.day >= '2025-12-21'
 ),

@@ -23,7 +23,8 @@ SELECT
     context_utilization_avg,
     answer_errors + unanswered AS errors,
     CASE WHEN answered + unanswered = 0 THEN NULL
-         WHEN answer_errors < answered THEN 1e0 * (answer_errors + unanswered) / (answered + unanswered)
+         WHEN answer_errors < answered
+         THEN 1e0 * (answer_errors + unanswered) / (answered + unanswered)
          ELSE 1e0 END AS error_rate
 FROM (
     SELECT
@@ -33,14 +34,18 @@ FROM (
         SUM(CASE WHEN m.role = 'assistant' AND m.part_of IS NULL THEN 1 ELSE 0 END) AS answered,
         SUM(CASE WHEN m.role = 'assistant' AND m.error IS NOT NULL THEN 1 ELSE 0 END) AS answer_errors,
         SUM(CASE WHEN m.role <> 'assistant' AND m.error IS NOT NULL THEN 1 ELSE 0 END) AS unanswered,
-        COUNT(CASE WHEN m.role = 'assistant' THEN m.latency_ms END) AS latency_count,
-        AVG(CASE WHEN m.role = 'assistant' THEN m.latency_ms END) AS latency_ms_avg,
-        SUM(CASE WHEN m.role = 'assistant' AND m.tokens_in IS NOT NULL THEN m.tokens_in ELSE 0 END) AS tokens_in,
-        SUM(CASE WHEN m.role = 'assistant' AND m.tokens_out IS NOT NULL THEN m.tokens_out ELSE 0 END) AS tokens_out,
-        COUNT(CASE WHEN m.role = 'assistant' THEN m.cost_usd END) AS cost_count,
-        SUM(CASE WHEN m.role = 'assistant' THEN m.cost_usd END) AS cost_usd,
-        COUNT(CASE WHEN m.role = 'assistant' THEN m.context_utilization END) AS context_utilization_count,
-        AVG(CASE WHEN m.role = 'assistant' THEN m.context_utilization END) AS context_utilization_avg
+        COUNT(CASE WHEN m.role = 'assistant' AND m.latency_ms >= 0 THEN m.latency_ms END) AS latency_count,
+        AVG(CASE WHEN m.role = 'assistant' AND m.latency_ms >= 0 THEN m.latency_ms END) AS latency_ms_avg,
+        SUM(CASE WHEN m.role = 'assistant' AND m.tokens_in > 0
+                 THEN m.tokens_in ELSE 0 END) AS tokens_in,
+        SUM(CASE WHEN m.role = 'assistant' AND m.tokens_out > 0
+                 THEN m.tokens_out ELSE 0 END) AS tokens_out,
+        COUNT(CASE WHEN m.role = 'assistant' AND m.cost_usd >= 0 THEN m.cost_usd END) AS cost_count,
+        SUM(CASE WHEN m.role = 'assistant' AND m.cost_usd >= 0 THEN m.cost_usd END) AS cost_usd,
+        COUNT(CASE WHEN m.role = 'assistant' AND m.context_utilization BETWEEN 0 AND 1
+                   THEN m.context_utilization END) AS context_utilization_count,
+        AVG(CASE WHEN m.role = 'assistant' AND m.context_utilization BETWEEN 0 AND 1
+                 THEN m.context_utilization END) AS context_utilization_avg
     FROM messages m
     -- The last seven days:
     -- WHERE m.day >= '2025-12-21'

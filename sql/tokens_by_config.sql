@@ -1,4 +1,5 @@
--- Messages and tokens by configuration, in any role. The figures of `decklog stats usage --group config --bucket all`.
+-- Messages and tokens by configuration, in any role. The figures of
+-- `decklog stats usage --group config --bucket all`.
 --
 -- config_used           the configuration; NULL for messages without one
 -- messages              messages in any role
@@ -17,7 +18,8 @@ SELECT
     requests,
     tokens_in,
     tokens_out,
-    CASE WHEN tokens_in > cached THEN tokens_in - cached ELSE 0 END AS tokens_input,
+    CASE WHEN tokens_in > tokens_cache_write + tokens_cache_read
+         THEN tokens_in - tokens_cache_write - tokens_cache_read ELSE 0 END AS tokens_input,
     tokens_cache_write,
     tokens_cache_read,
     tokens_reasoning,
@@ -29,13 +31,14 @@ FROM (
         SUM(CASE WHEN m.role = 'assistant' AND m.part_of IS NULL THEN 1
                  WHEN m.role <> 'assistant' AND m.error IS NOT NULL THEN 1
                  ELSE 0 END) AS requests,
-        COALESCE(SUM(m.tokens_in), 0) AS tokens_in,
-        COALESCE(SUM(m.tokens_out), 0) AS tokens_out,
-        COALESCE(SUM(m.tokens_cache_write), 0) AS tokens_cache_write,
-        COALESCE(SUM(m.tokens_cache_read), 0) AS tokens_cache_read,
-        COALESCE(SUM(m.tokens_cache_write), 0) + COALESCE(SUM(m.tokens_cache_read), 0) AS cached,
-        COALESCE(SUM(m.tokens_reasoning), 0) AS tokens_reasoning,
-        SUM(m.cost_usd) AS cost_usd
+        SUM(CASE WHEN m.tokens_in > 0 THEN m.tokens_in ELSE 0 END) AS tokens_in,
+        SUM(CASE WHEN m.tokens_out > 0 THEN m.tokens_out ELSE 0 END) AS tokens_out,
+        SUM(CASE WHEN m.tokens_cache_write > 0
+                 THEN m.tokens_cache_write ELSE 0 END) AS tokens_cache_write,
+        SUM(CASE WHEN m.tokens_cache_read > 0
+                 THEN m.tokens_cache_read ELSE 0 END) AS tokens_cache_read,
+        SUM(CASE WHEN m.tokens_reasoning > 0 THEN m.tokens_reasoning ELSE 0 END) AS tokens_reasoning,
+        SUM(CASE WHEN m.cost_usd >= 0 THEN m.cost_usd END) AS cost_usd
     FROM messages m
     -- WHERE m.day >= '2025-12-21'
     GROUP BY m.config_used

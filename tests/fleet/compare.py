@@ -19,6 +19,7 @@ import traceback
 import uuid
 
 import engines
+import s3
 
 HERE = pathlib.Path(__file__).resolve().parent
 SQL = HERE.parent.parent / "sql"
@@ -152,7 +153,7 @@ class Expected:
 
     def state_of_conversations(self):
         names = ["message_count", "total_tokens_in", "total_tokens_out", "total_latency_ms"]
-        instant = lambda text: int(datetime.datetime.fromisoformat(text).timestamp() * 1000 + 0.5)
+        instant = lambda text: int(datetime.datetime.fromisoformat(text.upper()).timestamp() * 1000 + 0.5)
         updated = lambda group: len({instant(record["updated_at"]) for record in group})
         return self.grouped("conversations", ["status"], *map(total, names), count("last_error"), updated)
 
@@ -219,12 +220,43 @@ def statement(path):
     return path.read_text().rstrip().removesuffix(";")
 
 
+def compare(name, engine, questions, expected):
+    """Asks an engine everything. Returns the number of answers that differ."""
+    width = max(map(len, questions))
+    failures = 0
+    began = time.monotonic()
+    try:
+        engine.setup()
+        place = ", s3" if engine.server else ""
+        label = f"{name} {engine.version()}, {engine.format}{place}"
+        print(f"{label:<38} {'set-up':<{width}} {'':<5} {time.monotonic() - began:8.2f}", flush=True)
+        for report, sql in questions.items():
+            began = time.monotonic()
+            try:
+                different = differences(report, *expected[report], engine.query(sql))
+            except Exception as error:
+                different = f"{type(error).__name__}: {str(error)[:900]}"
+            seconds = time.monotonic() - began
+            failures += different is not None
+            print(f"{label:<38} {report:<{width}} {'no' if different else 'equal':<5} {seconds:8.2f}", flush=True)
+            if different:
+                print(f"    {different}")
+    except Exception:
+        failures += 1
+        print(f"{name}, {engine.format}: no set-up")
+        traceback.print_exc(file=sys.stdout)
+    finally:
+        engine.close()
+    return failures
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("dir", type=pathlib.Path)
     parser.add_argument("--engine", action="append", choices=engines.ALL)
     parser.add_argument("--report", action="append")
     parser.add_argument("--format", choices=["jsonl", "parquet"], action="append")
+    parser.add_argument("--s3", action="store_true", help="read the objects from an S3 server on loopback")
     parser.add_argument("--decklog", default="decklog")
     args = parser.parse_args()
     questions = {path.stem: statement(path) for path in sorted(SQL.glob("*.sql"))} | STATES
@@ -232,36 +264,20 @@ def main():
         questions = {name: sql for name, sql in questions.items() if name in args.report}
     asked = Expected(args.decklog, args.dir / "union")
     expected = {name: asked.of(name) for name in questions}
-    width = max(map(len, questions))
+    server = s3.Server(engines.free_port()) if args.s3 else None
     failures = 0
-    for name in args.engine or engines.ALL:
-        for format in engines.ALL[name].formats:
-            if args.format and format not in (*args.format, "tables"):
-                continue
-            began = time.monotonic()
-            engine = engines.ALL[name](args.dir, format, args.decklog)
-            try:
-                engine.setup()
-                label = f"{name} {engine.version()}, {format}"
-                print(f"{label:<34} {'set-up':<{width}} {'':<5} {time.monotonic() - began:8.2f}", flush=True)
-                for report, sql in questions.items():
-                    began = time.monotonic()
-                    try:
-                        rows = engine.query(engine.form(report, sql))
-                        different = differences(report, *expected[report], rows)
-                    except Exception as error:
-                        different = f"{type(error).__name__}: {str(error)[:900]}"
-                    seconds = time.monotonic() - began
-                    failures += different is not None
-                    print(f"{label:<34} {report:<{width}} {'no' if different else 'equal':<5} {seconds:8.2f}", flush=True)
-                    if different:
-                        print(f"    {different}")
-            except Exception:
-                failures += 1
-                print(f"{name}, {format}: no set-up")
-                traceback.print_exc(file=sys.stdout)
-            finally:
-                engine.close()
+    try:
+        if server:
+            server.upload(args.dir / "shipped")
+        for name in args.engine or engines.ALL:
+            kind = engines.ALL[name]
+            for format in kind.formats:
+                if args.format and format not in (*args.format, "tables") or server and not kind.reads_s3:
+                    continue
+                failures += compare(name, kind(args.dir, format, args.decklog, server), questions, expected)
+    finally:
+        if server:
+            server.stop()
     sys.exit(1 if failures else 0)
 
 

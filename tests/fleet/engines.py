@@ -15,6 +15,7 @@ import time
 
 import load
 import prologues
+import s3
 
 HERE = pathlib.Path(__file__).resolve().parent
 STORES = ["one", "two", "three"]
@@ -23,17 +24,19 @@ STORES = ["one", "two", "three"]
 class Engine:
     formats = ["jsonl", "parquet"]
 
-    def __init__(self, dir, format, decklog):
+    # Whether it reads objects from S3 here.
+    reads_s3 = False
+
+    def __init__(self, dir, format, decklog, server=None):
         self.dir, self.format, self.decklog = pathlib.Path(dir).resolve(), format, decklog
         self.location = str(self.dir / "shipped" / format)
+        self.server = server
+        if server:
+            self.location = f"s3://{s3.BUCKET}/{format}"
 
     def prologue(self, name, **options):
         engine = prologues.ENGINES[name](self.format, self.location, **options)
         return prologues.prologue(engine, prologues.schema(self.decklog))
-
-    def form(self, report, sql):
-        """The query, where the engine needs another form of it."""
-        return sql
 
     def setup(self):
         raise NotImplementedError
@@ -59,6 +62,8 @@ def instant(value):
 
 
 class DuckDB(Engine):
+    reads_s3 = True
+
     def version(self):
         import duckdb
 
@@ -69,6 +74,12 @@ class DuckDB(Engine):
 
         self.connection = duckdb.connect()
         self.connection.execute("SET threads = 1")
+        if self.server:
+            for part in s3.httpfs():
+                self.connection.execute(part)
+            self.connection.execute(
+                f"CREATE SECRET (TYPE s3, KEY_ID '{s3.KEY}', SECRET '{s3.SECRET}', REGION 'us-east-1',"
+                f" ENDPOINT '{self.server.host}', URL_STYLE 'path', USE_SSL false)")
         for part in statements(self.prologue("duckdb")):
             self.connection.execute(part)
 
@@ -81,6 +92,8 @@ class DuckDB(Engine):
 
 
 class ClickHouse(Engine):
+    reads_s3 = True
+
     def version(self):
         return self.query("SELECT version()")[0][0]
 
@@ -89,7 +102,11 @@ class ClickHouse(Engine):
 
         self.session = Session()
         self.session.query("SET max_threads = 1")
-        for part in statements(self.prologue("clickhouse")):
+        options = {}
+        if self.server:
+            self.location = f"{self.server.url}/{s3.BUCKET}/{self.format}"
+            options["options"] = f", '{s3.KEY}', '{s3.SECRET}'"
+        for part in statements(self.prologue("clickhouse", **options)):
             self.session.query(part)
 
     def query(self, sql):
@@ -105,6 +122,7 @@ class ClickHouse(Engine):
 class DataFusion(Engine):
     # Over JSON it cannot read payloads as text, and a damaged line is an error.
     formats = ["parquet"]
+    reads_s3 = True
 
     def version(self):
         import datafusion
@@ -115,6 +133,12 @@ class DataFusion(Engine):
         from datafusion import SessionConfig, SessionContext
 
         self.context = SessionContext(SessionConfig().with_target_partitions(1))
+        if self.server:
+            from datafusion.object_store import AmazonS3
+
+            store = AmazonS3(bucket_name=s3.BUCKET, endpoint=self.server.url, region="us-east-1", access_key_id=s3.KEY,
+                             secret_access_key=s3.SECRET, allow_http=True)
+            self.context.register_object_store(f"s3://{s3.BUCKET}/", store, None)
         for part in statements(self.prologue("datafusion")):
             self.context.sql(part).collect()
 
@@ -232,7 +256,7 @@ class PostgreSQL(Engine):
         subprocess.run([*as_user, bin / "initdb", "-D", data, "-U", "fleet", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8"], check=True, **quiet)
         options = ["-c", "listen_addresses=127.0.0.1", "-p", str(port), "-k", self.home, "-c", "fsync=off"]
         with open(self.home / "log", "wb") as log:
-            self.server = subprocess.Popen([*as_user, bin / "postgres", "-D", data, *options], stdout=log, stderr=log, cwd=self.home)
+            self.process = subprocess.Popen([*as_user, bin / "postgres", "-D", data, *options], stdout=log, stderr=log, cwd=self.home)
         for _ in range(300):
             if subprocess.run([bin / "pg_isready", "-h", "127.0.0.1", "-p", str(port), "-q"]).returncode == 0:
                 break
@@ -245,10 +269,10 @@ class PostgreSQL(Engine):
     def close(self):
         if hasattr(self, "connection"):
             self.connection.close()
-        if hasattr(self, "server"):
+        if hasattr(self, "process"):
             # As a fast shutdown: without waiting for clients.
-            self.server.send_signal(signal.SIGINT)
-            self.server.wait(30)
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait(30)
             shutil.rmtree(self.home)
 
 

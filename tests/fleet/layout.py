@@ -68,7 +68,8 @@ def write_parquet(stores, root, kinds):
         if type == "epoch_ms":
             return value
         if type == "rfc3339":
-            return int(datetime.datetime.fromisoformat(value).timestamp() * 1000 + 0.5)
+            instant = datetime.datetime.fromisoformat(value.upper().replace(":60", ":59")).timestamp()
+            return int((instant + (":60" in value)) * 1000 + 0.5)
         if type == "day":
             return datetime.date.fromisoformat(value)
         if type in ("texts", "json", "object"):

@@ -3,16 +3,15 @@
 
     prologues.py ENGINE FORMAT LOCATION [--decklog PROGRAM] [--kind KIND]...
 
-ENGINE is duckdb, clickhouse, spark or datafusion, FORMAT jsonl or parquet. For each kind there is a
+ENGINE is duckdb, clickhouse, spark or datafusion, FORMAT jsonl or parquet. For sqlite, LOCATION is
+the files, separated by commas. For each kind there is a
 view of its lines, which only the engine's own SQL can read, and over it the view of its current
 records, in SQL that all four have in common.
 """
 import argparse
 import json
 import subprocess
-
-FAMILIES = ["messages", "events", "history", "thought_records", "rollups"]
-
+import textwrap
 
 class Engine:
     """What is particular to an engine. The rest is common."""
@@ -47,7 +46,13 @@ class DuckDB(Engine):
            "rfc3339": "VARCHAR", "day": "DATE"}
 
     def head(self):
-        return "SET TimeZone = 'UTC';\n"
+        return """-- Views for DuckDB, tried with 2.0.1 and 1.5.5, over {format} objects.
+-- For s3:// run INSTALL httpfs, LOAD httpfs and CREATE SECRET first.
+-- A query with a condition on day opens only the files of these days; it lists all files. A pattern
+-- without a file is an error before 2.0, so each view lists the files of all kinds and opens those
+-- of its own. hive_partitioning is off, as conversation_turns have a field named kind.
+SET TimeZone = 'UTC';
+""".format(format=self.format)
 
     def lines(self, kind, fields):
         file = "filename"
@@ -55,24 +60,25 @@ class DuckDB(Engine):
                    f"CAST(regexp_extract({file}, '/day=([^/]+)/', 1) AS DATE) AS day"]
         if self.format == "jsonl":
             given = {"seq": "integer", "at": "epoch_ms", "op": "text", **fields}
-            columns = ",\n        ".join(f"{self.name(n)}: '{self.raw[t]}'" for n, t in given.items())
+            columns = listed([f"{self.name(n)}: '{self.raw[t]}'" for n, t in given.items()], " " * 8)
             source = f"""read_json('{self.objects('*')}', format = 'newline_delimited', compression = 'zstd',
     ignore_errors = true, filename = true, hive_partitioning = false,
     maximum_object_size = 16777216, columns = {{
-        {columns}
+{columns}
     }})"""
             how = {"epoch_ms": "make_timestamp_ms({})",
-                   "rfc3339": "CAST(TRY_CAST({} AS TIMESTAMPTZ) AS TIMESTAMP)",
+                   "rfc3339": "CAST(TRY_CAST(upper({}) AS TIMESTAMPTZ) AS TIMESTAMP)",
                    "json": "CAST({} AS VARCHAR)", "texts": "CAST({} AS VARCHAR)", "object": "CAST({} AS VARCHAR)"}
         else:
             kinds = {"epoch_ms": "TIMESTAMPTZ", "rfc3339": "TIMESTAMPTZ"}
             given = {"seq": "integer", "at": "epoch_ms", "op": "text", **fields}
-            columns = ",\n        ".join(
-                f"'{n}': {{name: '{n}', type: '{kinds.get(t, self.types[t])}', default_value: NULL}}" for n, t in given.items())
+            types = {n: kinds.get(t, self.types[t]) for n, t in given.items()}
+            columns = ",\n".join(
+                f"        '{n}': {{name: '{n}', type: '{t}', default_value: NULL}}" for n, t in types.items())
             source = f"""read_parquet('{self.objects('*')}',
     filename = true, hive_partitioning = false,
     schema = MAP {{
-        {columns}
+{columns}
     }})"""
             how = {"epoch_ms": "CAST({} AS TIMESTAMP)", "rfc3339": "CAST({} AS TIMESTAMP)"}
         # A pattern without a file is an error before DuckDB 2.0. So the pattern is that of all
@@ -93,24 +99,31 @@ class ClickHouse(Engine):
         self.options = options
 
     def head(self):
-        return "SET join_use_nulls = 1;\n"
+        return """-- Views for ClickHouse, tried with 26.9 (chdb 4.4.0), over {format} objects.
+-- Over S3: s3('https://BUCKET.s3.amazonaws.com/PREFIX/kind=…', KEY, SECRET, …) in place of file().
+-- A server reads files only below its user_files_path. A pattern without a file gives no rows, and
+-- a query with a condition on day opens only the files of these days.
+-- use_hive_partitioning is off, as conversation_turns have a field named kind. A payload that is a
+-- JSON string is read without its quotes.
+SET join_use_nulls = 1;
+""".format(format=self.format)
 
     def lines(self, kind, fields):
         of_path = ["extract(_path, '/store=([^/]+)/') AS store_id",
                    "toDate32(extract(_path, '/day=([^/]+)/')) AS day"]
         raw, how = dict(self.raw), {"epoch_ms": "fromUnixTimestamp64Milli({}, 'UTC')",
-                                    "rfc3339": "parseDateTime64BestEffortOrNull({}, 3, 'UTC')"}
+                                    "rfc3339": "parseDateTime64BestEffortOrNull(upper({}), 3, 'UTC')"}
         if self.format == "parquet":
             raw.update(epoch_ms="DateTime64(3, ''UTC'')", rfc3339="DateTime64(3, ''UTC'')")
             how = {}
         given = {"seq": "integer", "at": "epoch_ms", "op": "text", **fields}
-        columns = ",\n        ".join(
+        columns = [
             f"{self.name(n)} {raw[t]}" if n in ("seq", "at", "op") else f"{self.name(n)} Nullable({raw[t]})"
-            for n, t in given.items())
+            for n, t in given.items()]
         form = "'JSONEachRow'" if self.format == "jsonl" else "'Parquet'"
         compression = ", 'zstd'" if self.format == "jsonl" else ""
         source = f"""{self.function}('{self.objects(kind)}'{self.options}, {form}, '
-        {columns}
+{listed(columns, " " * 8)}
     '{compression})
 WHERE seq > 0"""
         return select(self, of_path, fields, how, source) + "\n" + self.settings()
@@ -133,7 +146,7 @@ class Files(Engine):
     def columns(self, fields, partitions):
         given = {"seq": "integer", "at": "epoch_ms", "op": "text", **fields}
         columns = [f"{self.name(n)} {self.types[t]}" for n, t in given.items() if n != "day"]
-        return ",\n    ".join([*columns, *partitions])
+        return listed([*columns, *partitions], "    ")
 
 
 class Spark(Files):
@@ -142,16 +155,22 @@ class Spark(Files):
     types = {**Engine.types, "text": "STRING", "uuid": "STRING", "texts": "STRING", "json": "STRING", "object": "STRING"}
 
     def head(self):
-        return "SET spark.sql.session.timeZone = UTC;\n"
+        return """-- Views for Spark, tried with 4.3.0 (4.1 or later for the recursion of run_tree.sql), over parquet
+-- objects. Without Hadoop's native library, Spark cannot read text that is compressed with zstd.
+-- For s3a:// it needs the package hadoop-aws of its Hadoop version; this was not tried.
+-- A path without a file is an error. So the path is that of all kinds, and the kind is a column of
+-- it. Turns have a field named kind: their path is that of their kind, and their views are the last,
+-- so that a log without turns has all other views. A view keeps the list of files it was made with:
+-- run this again, or REFRESH TABLE, to see later ones.
+SET spark.sql.session.timeZone = UTC;
+"""
 
     def source(self, kind, fields):
-        # A path without a file is an error. So the path is that of all kinds, and the kind is a
-        # column of it. Turns have a field of that name, so theirs is the path of their kind.
         partitions, path = ["kind STRING", "day DATE", "store STRING"], self.location
         if "kind" in fields:
             partitions, path = partitions[1:], f"{path}/kind={kind}"
         return f"""CREATE OR REPLACE TEMPORARY VIEW {kind}_files (
-    {self.columns(fields, partitions)}
+{self.columns(fields, partitions)}
 ) USING parquet OPTIONS (path '{path}')"""
 
     def only(self, kind):
@@ -162,10 +181,24 @@ class DataFusion(Files):
     # Without its precision, a time is in nanoseconds, and ends in 2262.
     types = {**Engine.types, "epoch_ms": "TIMESTAMP(3)", "rfc3339": "TIMESTAMP(3)"}
 
+    def head(self):
+        return """-- Views for DataFusion, tried with 55.0.0, over parquet objects. It reads JSON objects too, but a
+-- payload that is an object cannot be read as text, and a damaged line is an error.
+-- For s3:// register an object store with the bucket first. A location without a file gives no
+-- rows, and a query with a condition on day opens only the files of these days.
+"""
+
     def source(self, kind, fields):
         return f"""CREATE EXTERNAL TABLE {kind}_files (
-    {self.columns(fields, ["day DATE", "store VARCHAR"])}
+{self.columns(fields, ["day DATE", "store VARCHAR"])}
 ) STORED AS PARQUET PARTITIONED BY (day, store) LOCATION '{self.location}/kind={kind}/'"""
+
+
+def listed(columns, indent):
+    """Columns, as many in a line as fit."""
+    glued = ", ".join(column.replace(" ", "\0") for column in columns)
+    return textwrap.fill(glued, 100, initial_indent=indent, subsequent_indent=indent,
+                         break_long_words=False, break_on_hyphens=False).replace("\0", " ")
 
 
 def select(engine, of_path, fields, how, source):
@@ -174,9 +207,11 @@ def select(engine, of_path, fields, how, source):
     for name, type in fields.items():
         if name == "day":
             continue
-        expression = how.get(type, "{}").format(engine.name(name))
+        # A record's own time is `at`, whatever its spelling.
+        is_own = (type, name) == ("rfc3339", "timestamp")
+        expression = how.get("epoch_ms" if is_own else type, "{}").format(engine.name("at" if is_own else name))
         columns.append(expression if expression == name else f"{expression} AS {engine.name(name)}")
-    return "SELECT\n    " + ",\n    ".join(columns) + f"\nFROM {source}"
+    return f"SELECT\n{listed(columns, '    ')}\nFROM {source}"
 
 
 # The current records of each kind, over its lines. Common to all engines.
@@ -186,7 +221,7 @@ def last(key, fields, ops, gone=None):
     """The last line of each key by seq, unless it is a retraction."""
     key = ", ".join(["store_id", *key])
     also = f" AND op <> '{gone}'" if gone else ""
-    return f"""SELECT {columns_of(fields)}
+    return f"""SELECT{columns_of(fields)}
 FROM (
     SELECT *, ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY seq DESC) AS place
     FROM {{lines}}
@@ -198,7 +233,7 @@ def first(key, fields):
     """The first line of each key by seq. The day is part of the key, so that a query of some days
     reads only these days."""
     key = ", ".join(["store_id", "day", *key])
-    return f"""SELECT {columns_of(fields)}
+    return f"""SELECT{columns_of(fields)}
 FROM (
     SELECT *, ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY seq) AS place
     FROM {{lines}}
@@ -207,18 +242,19 @@ WHERE place = 1"""
 
 
 def columns_of(fields):
-    return ",\n    ".join(["store_id", "seq", "day", *[name for name in fields if name != "day"]])
+    return "\n" + listed(["store_id", "seq", "day", *[name for name in fields if name != "day"]], "    ")
 
 
 def picked(fields, where):
-    return ",\n    ".join(f"MAX(CASE WHEN {where} THEN l.{name} END) AS {name}" for name in fields)
+    columns = [f"MAX(CASE WHEN {where} THEN l.{name} END) AS {name}" for name in fields]
+    return ",\n        ".join(columns)
 
 
 def tool_calls(fields):
     outcome = ["ended_at", "latency_ms", "outcome_json", "error_kind", "error_msg"]
     request = [name for name in fields if name not in outcome and name not in ("request_id", "call_id")]
     return f"""SELECT store_id, seq, day, request_id, call_id,
-    {", ".join(request)},
+{listed(request, "    ")},
     ended_at, latency_ms, outcome_json, error_kind, error_msg,
     COALESCE(outcome_op, 'requested') AS status
 FROM (
@@ -230,9 +266,16 @@ FROM (
     {picked(outcome, "l.is_outcome = 1 AND l.from_first = 1")}
     FROM (
         SELECT *,
-            ROW_NUMBER() OVER (PARTITION BY store_id, request_id, call_id, is_outcome ORDER BY seq) AS from_first,
-            ROW_NUMBER() OVER (PARTITION BY store_id, request_id, call_id, is_outcome ORDER BY seq DESC) AS from_last
-        FROM (SELECT *, CASE WHEN op IN ('completed', 'failed') THEN 1 ELSE 0 END AS is_outcome FROM {{lines}}) AS o
+            ROW_NUMBER() OVER (
+                PARTITION BY store_id, request_id, call_id, is_outcome ORDER BY seq
+            ) AS from_first,
+            ROW_NUMBER() OVER (
+                PARTITION BY store_id, request_id, call_id, is_outcome ORDER BY seq DESC
+            ) AS from_last
+        FROM (
+            SELECT *, CASE WHEN op IN ('completed', 'failed') THEN 1 ELSE 0 END AS is_outcome
+            FROM {{lines}}
+        ) AS o
     ) AS l
     GROUP BY l.store_id, l.request_id, l.call_id
 ) AS c
@@ -254,8 +297,12 @@ FROM (
     MAX(CASE WHEN l.is_step = 1 AND l.from_last = 1 THEN l.op END) AS step_op,
     {picked(steps, "l.is_step = 1 AND l.from_last = 1")}
     FROM (
-        SELECT *, ROW_NUMBER() OVER (PARTITION BY store_id, request_id, is_step ORDER BY seq DESC) AS from_last
-        FROM (SELECT *, CASE WHEN op IN ('pending', 'retracted') THEN 0 ELSE 1 END AS is_step FROM {{lines}}) AS o
+        SELECT *,
+            ROW_NUMBER() OVER (PARTITION BY store_id, request_id, is_step ORDER BY seq DESC) AS from_last
+        FROM (
+            SELECT *, CASE WHEN op IN ('pending', 'retracted') THEN 0 ELSE 1 END AS is_step
+            FROM {{lines}}
+        ) AS o
     ) AS l
     GROUP BY l.store_id, l.request_id
 ) AS c
@@ -290,7 +337,7 @@ WHERE update_id IS NOT NULL"""
 def conversations(fields):
     plain = [n for n in fields if n not in ("id", "status", "updated_at", "last_error")]
     return f"""SELECT c.store_id AS store_id, c.seq AS seq, CAST(c.created_at AS DATE) AS day, c.id AS id,
-    {", ".join(f"c.{name} AS {name}" for name in plain)},
+{listed([f"c.{name} AS {name}" for name in plain], "    ")},
     CASE WHEN m.verdict_seq > c.seq AND m.verdict_error IS NOT NULL THEN 'error'
          WHEN m.verdict_seq > c.seq AND c.status = 'error' THEN 'active'
          ELSE COALESCE(c.status, 'active') END AS status,
@@ -315,9 +362,12 @@ LEFT JOIN (
         MAX(CASE WHEN n.is_verdict = 1 AND n.from_last = 1 THEN n.seq END) AS verdict_seq,
         MAX(CASE WHEN n.is_verdict = 1 AND n.from_last = 1 THEN n.error END) AS verdict_error
     FROM (
-        SELECT *, ROW_NUMBER() OVER (PARTITION BY store_id, conversation_id, is_verdict ORDER BY sequence DESC, seq DESC) AS from_last
+        SELECT *, ROW_NUMBER() OVER (
+            PARTITION BY store_id, conversation_id, is_verdict ORDER BY sequence DESC, seq DESC
+        ) AS from_last
         FROM (
-            SELECT store_id, seq, conversation_id, sequence, timestamp, tokens_in, tokens_out, latency_ms, error,
+            SELECT store_id, seq, conversation_id, sequence, timestamp,
+                tokens_in, tokens_out, latency_ms, error,
                 CASE WHEN error IS NOT NULL OR role = 'assistant' THEN 1 ELSE 0 END AS is_verdict
             FROM messages
         ) AS o
@@ -376,10 +426,15 @@ def prologue(engine, kinds, only=None):
 TIME_OF = {"messages": "timestamp", "thought_records": "timestamp", "tool_calls": "started_at"}
 
 
-def sqlite(files, kinds):
+def sqlite(files, kinds, only=None):
     """The views over several files of `decklog export sqlite`, each named after its store."""
-    parts = [f"ATTACH '{file}' AS store_{nth};\n" for nth, file in enumerate(files)]
+    parts = ["""-- Views for SQLite, tried with 3.40.1, over the files of `decklog export sqlite`, one a store.
+-- SQLite attaches 10 files at most, unless it was built for more.
+"""]
+    parts += [f"ATTACH '{file}' AS store_{nth};\n" for nth, file in enumerate(files)]
     for kind in ORDER:
+        if only and kind not in only:
+            continue
         fields = kinds[kind]
         time = TIME_OF.get(kind, "created_at")
         day = f"date({time})" if fields.get(time) == "rfc3339" else f"date({time} / 1000, 'unixepoch')"
@@ -394,16 +449,25 @@ def sqlite(files, kinds):
 
 def postgresql():
     """The tables of `decklog ship` have the names and columns of the views."""
-    return "SET TimeZone = 'UTC';\n"
+    return """-- PostgreSQL, tried with 15.18: the tables of `decklog ship` have the names and the columns of the
+-- views, with store_id as uuid and day as date, so there is nothing to create.
+SET TimeZone = 'UTC';
+"""
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("engine", choices=ENGINES)
-    parser.add_argument("format", choices=["jsonl", "parquet"])
+    parser.add_argument("engine", choices=[*ENGINES, "sqlite", "postgresql"])
+    parser.add_argument("format", choices=["jsonl", "parquet", "tables"])
     parser.add_argument("location")
     parser.add_argument("--decklog", default="decklog")
     parser.add_argument("--kind", action="append")
     args = parser.parse_args()
-    engine = ENGINES[args.engine](args.format, args.location)
-    print(prologue(engine, schema(args.decklog), args.kind))
+    kinds = schema(args.decklog)
+    match args.engine:
+        case "sqlite":
+            print(sqlite(args.location.split(","), kinds, args.kind), end="")
+        case "postgresql":
+            print(postgresql(), end="")
+        case name:
+            print(prologue(ENGINES[name](args.format, args.location), kinds, args.kind), end="")
