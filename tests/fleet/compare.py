@@ -35,7 +35,7 @@ STATES = {
         COUNT(DISTINCT args_sha256) FROM tool_calls GROUP BY status, tool_name""",
     "state of proposals": """SELECT status, COUNT(*), SUM(confidence), COUNT(decided_at), COUNT(applied_at), COUNT(commit_hash)
         FROM code_edit_proposals GROUP BY status""",
-    "state of inbox": """SELECT status, COUNT(*), SUM(attempts), COUNT(locked_at), COUNT(error), COUNT(payload), SUM(message_date)
+    "state of inbox": """SELECT status, COUNT(*), SUM(attempts), COUNT(locked_at), COUNT(error), COUNT(payload), SUM(message_date), SUM(update_id)
         FROM inbox GROUP BY status""",
     "state of events": "SELECT event_type, COUNT(*), COUNT(parent_id), COUNT(payload), MAX(id) FROM events GROUP BY event_type",
 }
@@ -171,7 +171,7 @@ class Expected:
 
     def state_of_inbox(self):
         counts = map(count, ["locked_at", "error", "payload"])
-        return self.grouped("inbox", ["status"], total("attempts"), *counts, total("message_date"))
+        return self.grouped("inbox", ["status"], total("attempts"), *counts, total("message_date"), total("update_id"))
 
     def state_of_events(self):
         greatest = lambda group: max(record["id"] for record in group)
