@@ -13,11 +13,11 @@ import sys
 import tempfile
 import time
 
+import layout
 import load
 import prologues
 import s3
 
-HERE = pathlib.Path(__file__).resolve().parent
 STORES = ["one", "two", "three"]
 
 
@@ -33,6 +33,9 @@ class Engine:
         self.server = server
         if server:
             self.location = f"s3://{s3.BUCKET}/{format}"
+
+    def stores(self):
+        return [self.dir / name for name in STORES if (self.dir / name).exists()]
 
     def prologue(self, name, **options):
         engine = prologues.ENGINES[name](self.format, self.location, **options)
@@ -211,18 +214,49 @@ class SQLite(Engine):
 
     def setup(self):
         kinds = prologues.schema(self.decklog)
-        shipped = self.dir / "shipped" / "parquet"
-        files = sorted((self.dir / "sqlite").glob("*.sqlite")) or load.to_sqlite(shipped, self.dir / "sqlite", kinds)
+        folder = self.dir / "sqlite"
+        if not folder.exists():
+            folder.mkdir()
+            if layout.offers(self.decklog, ["export"], "sqlite"):
+                for store in self.stores():
+                    command = [self.decklog, "--store", store, "export", "sqlite", folder / f"{store.name}.sqlite"]
+                    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            else:
+                load.to_sqlite(self.dir / "shipped" / "parquet", folder, kinds)
         self.connection = sqlite3.connect(":memory:")
-        for part in statements(prologues.sqlite([str(file) for file in files], kinds)):
+        files = sorted(str(file) for file in folder.glob("*.sqlite"))
+        for part in statements(prologues.sqlite(files, kinds)):
             self.connection.execute(part)
 
     def query(self, sql):
-        return self.connection.execute(sql).fetchall()
+        rows = self.connection.execute(sql).fetchall()
+        return [[instant(value) for value in row] for row in rows]
 
     def close(self):
         if hasattr(self, "connection"):
             self.connection.close()
+
+
+class Own(Engine):
+    """`decklog sql` on the union. It reads the log itself, without a prologue."""
+
+    formats = ["log"]
+
+    def version(self):
+        words = subprocess.run([self.decklog, "--version"], capture_output=True, text=True, check=True).stdout
+        return words.split()[1]
+
+    def setup(self):
+        if not layout.offers(self.decklog, ["sql"], "SELECT"):
+            raise RuntimeError("this decklog has no `sql`")
+
+    def query(self, sql):
+        command = [self.decklog, "--store", self.dir / "union", "sql", "--json"]
+        run = subprocess.run(command, input=sql.encode(), capture_output=True)
+        if run.returncode != 0:
+            raise RuntimeError(run.stderr.decode())
+        rows = map(json.loads, run.stdout.splitlines())
+        return [[instant(value) for value in row.values()] for row in rows]
 
 
 class PostgreSQL(Engine):
@@ -238,9 +272,15 @@ class PostgreSQL(Engine):
         import psycopg
 
         url = os.environ.get("FLEET_POSTGRES") or self.start()
-        load.to_postgres(self.dir / "shipped" / "parquet", url, prologues.schema(self.decklog))
+        kinds = prologues.schema(self.decklog)
+        if layout.offers(self.decklog, ["ship"], "postgres"):
+            for store in self.stores():
+                command = [self.decklog, "--store", store, "ship", url]
+                subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        else:
+            load.to_postgres(self.dir / "shipped" / "parquet", url, kinds)
         self.connection = psycopg.connect(url, autocommit=True)
-        for part in statements(prologues.postgresql()):
+        for part in statements(prologues.postgresql(kinds)):
             self.connection.execute(part)
 
     def start(self):
@@ -282,4 +322,4 @@ def free_port():
         return listener.getsockname()[1]
 
 
-ALL = {"duckdb": DuckDB, "clickhouse": ClickHouse, "datafusion": DataFusion, "sqlite": SQLite, "postgresql": PostgreSQL, "spark": Spark}
+ALL = {"duckdb": DuckDB, "clickhouse": ClickHouse, "datafusion": DataFusion, "decklog": Own, "sqlite": SQLite, "postgresql": PostgreSQL, "spark": Spark}

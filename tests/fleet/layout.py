@@ -1,6 +1,8 @@
-"""Writes the segments of stores as shipped objects: kind=K/day=D/store=S/0001.jsonl.zst or .parquet.
+"""Ships stores: DIR/jsonl and DIR/parquet get objects kind=K/day=D/store=S/….
 
-Until `decklog ship` is asked for it, this stands for what it writes.
+    layout.py DECKLOG DIR STORE...
+
+Through `decklog ship`. A format that this decklog does not write is written here, as it will.
 """
 import collections
 import datetime
@@ -34,8 +36,20 @@ def fields(decklog):
     return {kind["kind"]: {f["name"]: f["type"] for f in kind["fields"]} for kind in kinds}
 
 
+def offers(decklog, command, word):
+    """Whether the help of a command mentions this."""
+    help = subprocess.run([decklog, *command, "--help"], capture_output=True, text=True)
+    return help.returncode == 0 and word in help.stdout
+
+
+def ship(decklog, stores, to, format):
+    for store in stores:
+        command = [decklog, "--store", store, "ship", to, "--format", format]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
 def write_jsonl(stores, root):
-    """Objects of the lines as they are, in several zstd frames; some lines are in two objects."""
+    """Objects of the lines as they are, in several zstd frames."""
     import zstandard
 
     compress = zstandard.ZstdCompressor(3).compress
@@ -48,9 +62,24 @@ def write_jsonl(stores, root):
             folder = root / f"kind={kind}/day={day}/store={id}"
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "0001.jsonl.zst").write_bytes(object)
-            if half and day.endswith("3"):
-                # For a moment, a part and the sealed object have the same lines.
-                (folder / "0001.000000000000.jsonl.zst").write_bytes(compress(lines[:half]))
+
+
+def repeat(root):
+    """Copies the first half of some objects: for a moment, a part and the sealed object have the
+    same lines."""
+    import pyarrow.parquet as pq
+    import zstandard
+
+    for path in sorted(root.glob("kind=*/day=*3/store=*/*")):
+        copy = path.with_name(f"9999.{path.name.partition('.')[2]}")
+        if path.suffix == ".parquet":
+            table = pq.read_table(path, partitioning=None)
+            pq.write_table(table.slice(0, (table.num_rows + 1) // 2), copy, compression="zstd")
+        else:
+            with open(path, "rb") as object:
+                lines = zstandard.ZstdDecompressor().stream_reader(object, read_across_frames=True).read()
+            half = lines[: lines.rfind(b"\n", 0, len(lines) // 2) + 1]
+            copy.write_bytes(zstandard.compress(half))
 
 
 def write_parquet(stores, root, kinds):
@@ -94,12 +123,21 @@ def write_parquet(stores, root, kinds):
             folder.mkdir(parents=True, exist_ok=True)
             table = pa.Table.from_arrays(columns, schema=schemas[kind])
             pq.write_table(table, folder / "0001.parquet", compression="zstd")
-            if day.endswith("3"):
-                half = table.slice(0, (len(rows) + 1) // 2)
-                pq.write_table(half, folder / "0001.000000000000.parquet", compression="zstd")
+
+
+def main(decklog, to, *stores):
+    jsonl, parquet = (pathlib.Path(to) / format for format in ("jsonl", "parquet"))
+    if offers(decklog, ["ship"], "s3://"):
+        ship(decklog, stores, jsonl, "jsonl")
+    else:
+        write_jsonl(stores, jsonl)
+    if offers(decklog, ["ship"], "parquet"):
+        ship(decklog, stores, parquet, "parquet")
+    else:
+        write_parquet(stores, parquet, fields(decklog))
+    repeat(jsonl)
+    repeat(parquet)
 
 
 if __name__ == "__main__":
-    decklog, to, *stores = sys.argv[1:]
-    write_jsonl(stores, pathlib.Path(to) / "jsonl")
-    write_parquet(stores, pathlib.Path(to) / "parquet", fields(decklog))
+    main(*sys.argv[1:])

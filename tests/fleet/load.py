@@ -1,7 +1,5 @@
-"""Loads the current records into SQLite files, one a store, and into PostgreSQL.
-
-Stands for `decklog export sqlite` and `decklog ship postgres://`: tables named as the kinds, with
-seq, all fields and the derived columns; in PostgreSQL also store_id and day.
+"""Loads the current records into SQLite files, one a store, and into PostgreSQL, with the tables of
+`decklog export sqlite` and `decklog ship postgres://…`, for a decklog that has not got them.
 """
 import pathlib
 import sqlite3
@@ -9,16 +7,11 @@ import tempfile
 
 import prologues
 
-DERIVED = {
-    "conversations": {"message_count": "integer", "total_tokens_in": "integer", "total_tokens_out": "integer", "total_latency_ms": "integer"},
-    "tool_calls": {"status": "text"},
-    "code_edit_proposals": {"status": "text"},
-    "inbox": {"status": "text", "updated_at": "epoch_ms"},
-}
-
 
 def columns(kind, fields):
-    return {"seq": "integer", **{n: t for n, t in fields.items() if n != "day"}, **DERIVED.get(kind, {})}
+    """The columns after store_id and seq."""
+    named = {n: t for n, t in fields.items() if n != "day"}
+    return {**named, **prologues.DERIVED.get(kind, {})}
 
 
 def views(shipped, kinds):
@@ -34,36 +27,34 @@ def views(shipped, kinds):
 
 
 def to_sqlite(shipped, to, kinds):
-    """Files TO/<store id>.sqlite; times as epoch milliseconds, or as RFC 3339 texts."""
-    types = {"integer": "INTEGER", "epoch_ms": "INTEGER", "number": "REAL", "boolean": "BOOLEAN"}
-    how = {"epoch_ms": "epoch_ms({})", "rfc3339": "strftime({}, '%Y-%m-%dT%H:%M:%S.%gZ')"}
+    """Files TO/<store id>.sqlite, with times as texts in UTC."""
+    types = {"integer": "INTEGER", "epoch_ms": "TIMESTAMP", "rfc3339": "TIMESTAMP", "number": "REAL", "boolean": "BOOLEAN"}
+    time = "strftime({}, '%Y-%m-%d %H:%M:%S.%g')"
+    how = {"epoch_ms": time, "rfc3339": time}
     source = views(shipped, kinds)
-    to.mkdir(parents=True, exist_ok=True)
     files = {}
     for kind, fields in kinds.items():
-        named = columns(kind, fields)
-        listed = ", ".join(how.get(type, "{}").format(f'"{name}"') for name, type in named.items())
-        answer = source.execute(f"SELECT store_id, {listed} FROM {kind}")
+        named = {"store_id": "text", "seq": "integer", "day": "day", **columns(kind, fields)}
+        listed = ", ".join(how.get(type, "CAST({} AS VARCHAR)" if type == "day" else "{}").format(f'"{name}"') for name, type in named.items())
+        answer = source.execute(f"SELECT {listed} FROM {kind}")
         while rows := answer.fetchmany(10_000):
             by_store = {}
-            for store, *row in rows:
-                by_store.setdefault(store, []).append(row)
+            for row in rows:
+                by_store.setdefault(row[0], []).append(row)
             for store, rows in by_store.items():
                 if store not in files:
-                    (to / f"{store}.sqlite").unlink(missing_ok=True)
                     files[store] = sqlite3.connect(to / f"{store}.sqlite")
                     files[store].execute("PRAGMA synchronous = off")
                     for name, its in kinds.items():
-                        table = ", ".join(f'"{c}" {types.get(t, "TEXT")}' for c, t in columns(name, its).items())
+                        its = {"store_id": "text", "seq": "integer", "day": "day", **columns(name, its)}
+                        table = ", ".join(f'"{c}" {types.get(t, "TEXT")}' for c, t in its.items())
                         files[store].execute(f"CREATE TABLE {name} ({table})")
-                    # The query that reads a run by parent.
                     files[store].execute("CREATE INDEX events_parent ON events (parent_id)")
                 marks = ", ".join("?" * len(named))
                 files[store].executemany(f"INSERT INTO {kind} VALUES ({marks})", rows)
     for file in files.values():
         file.commit()
         file.close()
-    return sorted(to / f"{store}.sqlite" for store in files)
 
 
 def to_postgres(shipped, url, kinds):
@@ -75,7 +66,9 @@ def to_postgres(shipped, url, kinds):
     with psycopg.connect(url) as connection, tempfile.TemporaryDirectory() as temporary:
         file = pathlib.Path(temporary) / "rows.csv"
         for kind, fields in kinds.items():
-            named = {"store_id": "uuid", "day": "day", **columns(kind, fields)}
+            if kind == "rollups":
+                continue
+            named = {"store_id": "uuid", "seq": "integer", **columns(kind, fields)}
             table = ", ".join(f'"{name}" {types[type]}' for name, type in named.items())
             connection.execute(f"DROP TABLE IF EXISTS {kind}")
             connection.execute(f"CREATE TABLE {kind} ({table})")

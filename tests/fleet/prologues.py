@@ -422,37 +422,54 @@ def prologue(engine, kinds, only=None):
     return "\n".join(parts)
 
 
-# The field whose day is the day of a record.
-TIME_OF = {"messages": "timestamp", "thought_records": "timestamp", "tool_calls": "started_at"}
+# What the tables of SQLite and PostgreSQL have after the fields.
+DERIVED = {
+    "conversations": {"message_count": "integer", "total_tokens_in": "integer", "total_tokens_out": "integer",
+                      "total_latency_ms": "integer"},
+    "tool_calls": {"status": "text"},
+    "code_edit_proposals": {"status": "text"},
+    "inbox": {"status": "text", "updated_at": "epoch_ms"},
+}
+
+
+def time_of(kind):
+    """The field with a record's own time."""
+    return {"messages": "timestamp", "thought_records": "timestamp", "tool_calls": "started_at"}.get(kind, "created_at")
 
 
 def sqlite(files, kinds, only=None):
-    """The views over several files of `decklog export sqlite`, each named after its store."""
-    parts = ["""-- Views for SQLite, tried with 3.40.1, over the files of `decklog export sqlite`, one a store.
--- SQLite attaches 10 files at most, unless it was built for more.
+    """The views over several files of `decklog export sqlite`."""
+    parts = ["""-- Views for SQLite, tried with 3.40.1, over files of `decklog export sqlite`, one a store. The tables
+-- of a file have the names and the columns of the views: for one file this is not needed. SQLite
+-- attaches 10 files at most, unless it was built for more.
 """]
-    parts += [f"ATTACH '{file}' AS store_{nth};\n" for nth, file in enumerate(files)]
+    quoted = [file.replace("'", "''") for file in files]
+    parts += [f"ATTACH '{file}' AS store_{nth};\n" for nth, file in enumerate(quoted)]
     for kind in ORDER:
         if only and kind not in only:
             continue
-        fields = kinds[kind]
-        time = TIME_OF.get(kind, "created_at")
-        day = f"date({time})" if fields.get(time) == "rfc3339" else f"date({time} / 1000, 'unixepoch')"
-        selects = []
-        for nth, file in enumerate(files):
-            store = file.rpartition("/")[2].removesuffix(".sqlite")
-            also = "" if kind == "rollups" else f", {day} AS day"
-            selects.append(f"SELECT '{store}' AS store_id{also}, * FROM store_{nth}.{kind}")
+        names = [name for name in [*kinds[kind], *DERIVED.get(kind, {})] if name != "day"]
+        columns = listed(["store_id", "seq", "day", *names], "    ")
+        selects = [f"SELECT\n{columns}\nFROM store_{nth}.{kind}" for nth in range(len(files))]
         parts.append(f"CREATE TEMP VIEW {kind} AS\n" + "\nUNION ALL\n".join(selects) + ";\n")
     return "\n".join(parts)
 
 
-def postgresql():
-    """The tables of `decklog ship` have the names and columns of the views."""
-    return """-- PostgreSQL, tried with 15.18: the tables of `decklog ship` have the names and the columns of the
--- views, with store_id as uuid and day as date, so there is nothing to create.
+def postgresql(kinds, only=None):
+    """The views over the tables of `decklog ship postgres://…`."""
+    parts = ["""-- Views for PostgreSQL, tried with 15.18, over the tables of `decklog ship postgres://…`. A table has
+-- the columns of its view except the day. The views hide the tables from this session. A condition
+-- on the time of the records (timestamp, started_at or created_at) reads only the partitions of
+-- these days; one on day reads all.
 SET TimeZone = 'UTC';
-"""
+"""]
+    for kind in ORDER:
+        # The sums of days are in daily_totals.
+        if kind == "rollups" or only and kind not in only:
+            continue
+        day = f"CAST({time_of(kind)} AT TIME ZONE 'UTC' AS date) AS day"
+        parts.append(f"CREATE OR REPLACE TEMP VIEW {kind} AS\nSELECT *, {day}\nFROM public.{kind};\n")
+    return "\n".join(parts)
 
 
 if __name__ == "__main__":
@@ -468,6 +485,6 @@ if __name__ == "__main__":
         case "sqlite":
             print(sqlite(args.location.split(","), kinds, args.kind), end="")
         case "postgresql":
-            print(postgresql(), end="")
+            print(postgresql(kinds, args.kind), end="")
         case name:
             print(prologue(ENGINES[name](args.format, args.location), kinds, args.kind), end="")
