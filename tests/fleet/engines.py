@@ -273,7 +273,7 @@ class PostgreSQL(Engine):
 
         url = os.environ.get("FLEET_POSTGRES") or self.start()
         kinds = prologues.schema(self.decklog)
-        if layout.offers(self.decklog, ["ship"], "postgres"):
+        if layout.offers(self.decklog, ["ship"], "s3://"):
             for store in self.stores():
                 command = [self.decklog, "--store", store, "ship", url]
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
