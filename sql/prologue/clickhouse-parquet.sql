@@ -1,0 +1,305 @@
+-- Views for ClickHouse, tried with 26.9 (chdb 4.4.0), over parquet objects.
+-- Over S3: s3('https://BUCKET.s3.amazonaws.com/PREFIX/kind=…', KEY, SECRET, …) in place of file().
+-- A server reads files only below its user_files_path. A pattern without a file gives no rows, and
+-- a query with a condition on day opens only the files of these days.
+-- use_hive_partitioning is off, as conversation_turns have a field named kind. A payload that is a
+-- JSON string is read without its quotes.
+SET join_use_nulls = 1;
+
+CREATE OR REPLACE VIEW messages_lines AS
+SELECT
+    extract(_path, '/store=([^/]+)/') AS store_id, toDate32(extract(_path, '/day=([^/]+)/')) AS day,
+    seq, "at" AS line_at, op, id, conversation_id, sequence, "at" AS timestamp, role, source,
+    content_type, model_used, config_used, orchestration_mode, task_type, tokens_in, tokens_out,
+    tokens_cache_write, tokens_cache_read, tokens_reasoning, latency_ms, context_utilization,
+    cost_usd, handoff_steps, compression_applied, error_type, error, tool_name, tool_call_id,
+    models_in_chain, part_of, content, reasoning, tool_args, tool_result, inference_metadata
+FROM file('/data/log/kind=messages/*/*/*.parquet', 'Parquet', '
+        seq Int64, "at" DateTime64(3, ''UTC''), op String, id Nullable(String),
+        conversation_id Nullable(String), sequence Nullable(Int64),
+        timestamp Nullable(DateTime64(3, ''UTC'')), role Nullable(String), source Nullable(String),
+        content_type Nullable(String), model_used Nullable(String), config_used Nullable(String),
+        orchestration_mode Nullable(String), task_type Nullable(String), tokens_in Nullable(Int64),
+        tokens_out Nullable(Int64), tokens_cache_write Nullable(Int64),
+        tokens_cache_read Nullable(Int64), tokens_reasoning Nullable(Int64),
+        latency_ms Nullable(Int64), context_utilization Nullable(Float64),
+        cost_usd Nullable(Float64), handoff_steps Nullable(Int64),
+        compression_applied Nullable(Bool), error_type Nullable(String), error Nullable(String),
+        tool_name Nullable(String), tool_call_id Nullable(String), models_in_chain Nullable(String),
+        part_of Nullable(String), content Nullable(String), reasoning Nullable(String),
+        tool_args Nullable(String), tool_result Nullable(String),
+        inference_metadata Nullable(String)
+    ')
+WHERE seq > 0
+SETTINGS use_hive_partitioning = 0, input_format_parquet_allow_missing_columns = 1,
+    input_format_json_read_objects_as_strings = 1, input_format_json_read_arrays_as_strings = 1,
+    input_format_allow_errors_ratio = 1;
+
+CREATE OR REPLACE VIEW messages AS
+SELECT
+    store_id, seq, day, id, conversation_id, sequence, timestamp, role, source, content_type,
+    model_used, config_used, orchestration_mode, task_type, tokens_in, tokens_out,
+    tokens_cache_write, tokens_cache_read, tokens_reasoning, latency_ms, context_utilization,
+    cost_usd, handoff_steps, compression_applied, error_type, error, tool_name, tool_call_id,
+    models_in_chain, part_of, content, reasoning, tool_args, tool_result, inference_metadata
+FROM (
+    SELECT *, ROW_NUMBER() OVER (PARTITION BY store_id, day, id ORDER BY seq) AS place
+    FROM messages_lines
+) AS l
+WHERE place = 1;
+
+CREATE OR REPLACE VIEW conversations_lines AS
+SELECT
+    extract(_path, '/store=([^/]+)/') AS store_id, toDate32(extract(_path, '/day=([^/]+)/')) AS day,
+    seq, "at" AS line_at, op, id, workspace, project, client, user_id, session_id, parent_id,
+    parent_call_id, title, status, created_at, updated_at, last_error
+FROM file('/data/log/kind=conversations/*/*/*.parquet', 'Parquet', '
+        seq Int64, "at" DateTime64(3, ''UTC''), op String, id Nullable(String),
+        workspace Nullable(String), project Nullable(String), client Nullable(String),
+        user_id Nullable(String), session_id Nullable(String), parent_id Nullable(String),
+        parent_call_id Nullable(String), title Nullable(String), status Nullable(String),
+        created_at Nullable(DateTime64(3, ''UTC'')), updated_at Nullable(DateTime64(3, ''UTC'')),
+        last_error Nullable(String)
+    ')
+WHERE seq > 0
+SETTINGS use_hive_partitioning = 0, input_format_parquet_allow_missing_columns = 1,
+    input_format_json_read_objects_as_strings = 1, input_format_json_read_arrays_as_strings = 1,
+    input_format_allow_errors_ratio = 1;
+
+CREATE OR REPLACE VIEW conversations AS
+SELECT c.store_id AS store_id, c.seq AS seq, CAST(c.created_at AS DATE) AS day, c.id AS id,
+    c.workspace AS workspace, c.project AS project, c.client AS client, c.user_id AS user_id,
+    c.session_id AS session_id, c.parent_id AS parent_id, c.parent_call_id AS parent_call_id,
+    c.title AS title, c.created_at AS created_at,
+    CASE WHEN m.verdict_seq > c.seq AND m.verdict_error IS NOT NULL THEN 'error'
+         WHEN m.verdict_seq > c.seq AND c.status = 'error' THEN 'active'
+         ELSE COALESCE(c.status, 'active') END AS status,
+    CASE WHEN m.verdict_seq > c.seq THEN m.verdict_error ELSE c.last_error END AS last_error,
+    CASE WHEN m.last_at > c.updated_at THEN m.last_at ELSE c.updated_at END AS updated_at,
+    COALESCE(m.message_count, 0) AS message_count,
+    COALESCE(m.total_tokens_in, 0) AS total_tokens_in,
+    COALESCE(m.total_tokens_out, 0) AS total_tokens_out,
+    COALESCE(m.total_latency_ms, 0) AS total_latency_ms
+FROM (
+    SELECT *,
+        ROW_NUMBER() OVER (PARTITION BY store_id, id ORDER BY seq DESC) AS from_last
+    FROM conversations_lines
+) AS c
+LEFT JOIN (
+    SELECT n.store_id AS store_id, n.conversation_id AS conversation_id,
+        COUNT(*) AS message_count,
+        SUM(CASE WHEN n.tokens_in > 0 THEN n.tokens_in ELSE 0 END) AS total_tokens_in,
+        SUM(CASE WHEN n.tokens_out > 0 THEN n.tokens_out ELSE 0 END) AS total_tokens_out,
+        SUM(CASE WHEN n.latency_ms > 0 THEN n.latency_ms ELSE 0 END) AS total_latency_ms,
+        MAX(n.timestamp) AS last_at,
+        MAX(CASE WHEN n.is_verdict = 1 AND n.from_last = 1 THEN n.seq END) AS verdict_seq,
+        MAX(CASE WHEN n.is_verdict = 1 AND n.from_last = 1 THEN n.error END) AS verdict_error
+    FROM (
+        SELECT *, ROW_NUMBER() OVER (
+            PARTITION BY store_id, conversation_id, is_verdict ORDER BY sequence DESC, seq DESC
+        ) AS from_last
+        FROM (
+            SELECT store_id, seq, conversation_id, sequence, timestamp,
+                tokens_in, tokens_out, latency_ms, error,
+                CASE WHEN error IS NOT NULL OR role = 'assistant' THEN 1 ELSE 0 END AS is_verdict
+            FROM messages
+        ) AS o
+    ) AS n
+    GROUP BY n.store_id, n.conversation_id
+) AS m ON m.store_id = c.store_id AND m.conversation_id = c.id
+WHERE c.from_last = 1;
+
+CREATE OR REPLACE VIEW tool_calls_lines AS
+SELECT
+    extract(_path, '/store=([^/]+)/') AS store_id, toDate32(extract(_path, '/day=([^/]+)/')) AS day,
+    seq, "at" AS line_at, op, request_id, call_id, parent_id, vendor, tool_name, started_at,
+    args_sha256, arguments_json, ended_at, latency_ms, error_kind, error_msg, outcome_json
+FROM file('/data/log/kind=tool_calls/*/*/*.parquet', 'Parquet', '
+        seq Int64, "at" DateTime64(3, ''UTC''), op String, request_id Nullable(String),
+        call_id Nullable(String), parent_id Nullable(String), vendor Nullable(String),
+        tool_name Nullable(String), started_at Nullable(DateTime64(3, ''UTC'')),
+        args_sha256 Nullable(String), arguments_json Nullable(String),
+        ended_at Nullable(DateTime64(3, ''UTC'')), latency_ms Nullable(Int64),
+        error_kind Nullable(String), error_msg Nullable(String), outcome_json Nullable(String)
+    ')
+WHERE seq > 0
+SETTINGS use_hive_partitioning = 0, input_format_parquet_allow_missing_columns = 1,
+    input_format_json_read_objects_as_strings = 1, input_format_json_read_arrays_as_strings = 1,
+    input_format_allow_errors_ratio = 1;
+
+CREATE OR REPLACE VIEW tool_calls AS
+SELECT store_id, seq, day, request_id, call_id,
+    parent_id, vendor, tool_name, started_at, args_sha256, arguments_json,
+    ended_at, latency_ms, outcome_json, error_kind, error_msg,
+    COALESCE(outcome_op, 'requested') AS status
+FROM (
+    SELECT l.store_id AS store_id, l.request_id AS request_id, l.call_id AS call_id,
+    MAX(CASE WHEN l.is_outcome = 0 AND l.from_last = 1 THEN l.seq END) AS seq,
+        MAX(CASE WHEN l.is_outcome = 0 AND l.from_last = 1 THEN l.day END) AS day,
+    MAX(CASE WHEN l.is_outcome = 0 AND l.from_last = 1 THEN l.op END) AS request_op,
+    MAX(CASE WHEN l.is_outcome = 0 AND l.from_last = 1 THEN l.parent_id END) AS parent_id,
+        MAX(CASE WHEN l.is_outcome = 0 AND l.from_last = 1 THEN l.vendor END) AS vendor,
+        MAX(CASE WHEN l.is_outcome = 0 AND l.from_last = 1 THEN l.tool_name END) AS tool_name,
+        MAX(CASE WHEN l.is_outcome = 0 AND l.from_last = 1 THEN l.started_at END) AS started_at,
+        MAX(CASE WHEN l.is_outcome = 0 AND l.from_last = 1 THEN l.args_sha256 END) AS args_sha256,
+        MAX(CASE WHEN l.is_outcome = 0 AND l.from_last = 1 THEN l.arguments_json END) AS arguments_json,
+    MAX(CASE WHEN l.is_outcome = 1 AND l.from_first = 1 THEN l.op END) AS outcome_op,
+    MAX(CASE WHEN l.is_outcome = 1 AND l.from_first = 1 THEN l.ended_at END) AS ended_at,
+        MAX(CASE WHEN l.is_outcome = 1 AND l.from_first = 1 THEN l.latency_ms END) AS latency_ms,
+        MAX(CASE WHEN l.is_outcome = 1 AND l.from_first = 1 THEN l.outcome_json END) AS outcome_json,
+        MAX(CASE WHEN l.is_outcome = 1 AND l.from_first = 1 THEN l.error_kind END) AS error_kind,
+        MAX(CASE WHEN l.is_outcome = 1 AND l.from_first = 1 THEN l.error_msg END) AS error_msg
+    FROM (
+        SELECT *,
+            ROW_NUMBER() OVER (
+                PARTITION BY store_id, request_id, call_id, is_outcome ORDER BY seq
+            ) AS from_first,
+            ROW_NUMBER() OVER (
+                PARTITION BY store_id, request_id, call_id, is_outcome ORDER BY seq DESC
+            ) AS from_last
+        FROM (
+            SELECT *, CASE WHEN op IN ('completed', 'failed') THEN 1 ELSE 0 END AS is_outcome
+            FROM tool_calls_lines
+        ) AS o
+    ) AS l
+    GROUP BY l.store_id, l.request_id, l.call_id
+) AS c
+WHERE request_op = 'requested';
+
+CREATE OR REPLACE VIEW code_edit_proposals_lines AS
+SELECT
+    extract(_path, '/store=([^/]+)/') AS store_id, toDate32(extract(_path, '/day=([^/]+)/')) AS day,
+    seq, "at" AS line_at, op, request_id, created_at, confidence, diffs_json, decided_at,
+    applied_at, commit_hash
+FROM file('/data/log/kind=code_edit_proposals/*/*/*.parquet', 'Parquet', '
+        seq Int64, "at" DateTime64(3, ''UTC''), op String, request_id Nullable(String),
+        created_at Nullable(DateTime64(3, ''UTC'')), confidence Nullable(Float64),
+        diffs_json Nullable(String), decided_at Nullable(DateTime64(3, ''UTC'')),
+        applied_at Nullable(DateTime64(3, ''UTC'')), commit_hash Nullable(String)
+    ')
+WHERE seq > 0
+SETTINGS use_hive_partitioning = 0, input_format_parquet_allow_missing_columns = 1,
+    input_format_json_read_objects_as_strings = 1, input_format_json_read_arrays_as_strings = 1,
+    input_format_allow_errors_ratio = 1;
+
+CREATE OR REPLACE VIEW code_edit_proposals AS
+SELECT store_id, seq, day, request_id,
+    created_at, confidence, diffs_json,
+    decided_at, applied_at, commit_hash,
+    COALESCE(step_op, 'pending') AS status
+FROM (
+    SELECT l.store_id AS store_id, l.request_id AS request_id,
+    MAX(CASE WHEN l.is_step = 0 AND l.from_last = 1 THEN l.seq END) AS seq,
+        MAX(CASE WHEN l.is_step = 0 AND l.from_last = 1 THEN l.day END) AS day,
+    MAX(CASE WHEN l.is_step = 0 AND l.from_last = 1 THEN l.op END) AS asserted_op,
+    MAX(CASE WHEN l.is_step = 0 AND l.from_last = 1 THEN l.created_at END) AS created_at,
+        MAX(CASE WHEN l.is_step = 0 AND l.from_last = 1 THEN l.confidence END) AS confidence,
+        MAX(CASE WHEN l.is_step = 0 AND l.from_last = 1 THEN l.diffs_json END) AS diffs_json,
+    MAX(CASE WHEN l.is_step = 1 AND l.from_last = 1 THEN l.op END) AS step_op,
+    MAX(CASE WHEN l.is_step = 1 AND l.from_last = 1 THEN l.decided_at END) AS decided_at,
+        MAX(CASE WHEN l.is_step = 1 AND l.from_last = 1 THEN l.applied_at END) AS applied_at,
+        MAX(CASE WHEN l.is_step = 1 AND l.from_last = 1 THEN l.commit_hash END) AS commit_hash
+    FROM (
+        SELECT *,
+            ROW_NUMBER() OVER (PARTITION BY store_id, request_id, is_step ORDER BY seq DESC) AS from_last
+        FROM (
+            SELECT *, CASE WHEN op IN ('pending', 'retracted') THEN 0 ELSE 1 END AS is_step
+            FROM code_edit_proposals_lines
+        ) AS o
+    ) AS l
+    GROUP BY l.store_id, l.request_id
+) AS c
+WHERE asserted_op = 'pending';
+
+CREATE OR REPLACE VIEW events_lines AS
+SELECT
+    extract(_path, '/store=([^/]+)/') AS store_id, toDate32(extract(_path, '/day=([^/]+)/')) AS day,
+    seq, "at" AS line_at, op, id, parent_id, event_type, created_at, payload
+FROM file('/data/log/kind=events/*/*/*.parquet', 'Parquet', '
+        seq Int64, "at" DateTime64(3, ''UTC''), op String, id Nullable(Int64),
+        parent_id Nullable(Int64), event_type Nullable(String),
+        created_at Nullable(DateTime64(3, ''UTC'')), payload Nullable(String)
+    ')
+WHERE seq > 0
+SETTINGS use_hive_partitioning = 0, input_format_parquet_allow_missing_columns = 1,
+    input_format_json_read_objects_as_strings = 1, input_format_json_read_arrays_as_strings = 1,
+    input_format_allow_errors_ratio = 1;
+
+CREATE OR REPLACE VIEW events AS
+SELECT
+    store_id, seq, day, id, parent_id, event_type, created_at, payload
+FROM (
+    SELECT *, ROW_NUMBER() OVER (PARTITION BY store_id, day, id ORDER BY seq) AS place
+    FROM events_lines
+) AS l
+WHERE place = 1;
+
+CREATE OR REPLACE VIEW inbox_lines AS
+SELECT
+    extract(_path, '/store=([^/]+)/') AS store_id, toDate32(extract(_path, '/day=([^/]+)/')) AS day,
+    seq, "at" AS line_at, op, id, update_id, created_at, chat_id, message_date, text, payload,
+    attempts, locked_at, error
+FROM file('/data/log/kind=inbox/*/*/*.parquet', 'Parquet', '
+        seq Int64, "at" DateTime64(3, ''UTC''), op String, id Nullable(Int64),
+        update_id Nullable(Int64), created_at Nullable(DateTime64(3, ''UTC'')),
+        chat_id Nullable(Int64), message_date Nullable(Int64), text Nullable(String),
+        payload Nullable(String), attempts Nullable(Int64),
+        locked_at Nullable(DateTime64(3, ''UTC'')), error Nullable(String)
+    ')
+WHERE seq > 0
+SETTINGS use_hive_partitioning = 0, input_format_parquet_allow_missing_columns = 1,
+    input_format_json_read_objects_as_strings = 1, input_format_json_read_arrays_as_strings = 1,
+    input_format_allow_errors_ratio = 1;
+
+CREATE OR REPLACE VIEW inbox AS
+SELECT store_id, seq, day, id,
+    update_id, created_at, chat_id, message_date, text, payload,
+    COALESCE(attempts, 0) AS attempts, locked_at, error,
+    COALESCE(step_op, 'queued') AS status, COALESCE(step_at, created_at) AS updated_at
+FROM (
+    SELECT l.store_id AS store_id, l.id AS id,
+    MAX(CASE WHEN l.is_step = 0 AND l.from_first = 1 THEN l.seq END) AS seq,
+        MAX(CASE WHEN l.is_step = 0 AND l.from_first = 1 THEN l.day END) AS day,
+    MAX(CASE WHEN l.is_step = 0 AND l.from_first = 1 THEN l.update_id END) AS update_id,
+        MAX(CASE WHEN l.is_step = 0 AND l.from_first = 1 THEN l.created_at END) AS created_at,
+        MAX(CASE WHEN l.is_step = 0 AND l.from_first = 1 THEN l.chat_id END) AS chat_id,
+        MAX(CASE WHEN l.is_step = 0 AND l.from_first = 1 THEN l.message_date END) AS message_date,
+        MAX(CASE WHEN l.is_step = 0 AND l.from_first = 1 THEN l.text END) AS text,
+        MAX(CASE WHEN l.is_step = 0 AND l.from_first = 1 THEN l.payload END) AS payload,
+    MAX(CASE WHEN l.is_step = 1 AND l.from_last = 1 THEN l.op END) AS step_op,
+    MAX(CASE WHEN l.is_step = 1 AND l.from_last = 1 THEN l.line_at END) AS step_at,
+    MAX(CASE WHEN l.is_step = 1 AND l.from_last = 1 THEN l.attempts END) AS attempts,
+        MAX(CASE WHEN l.is_step = 1 AND l.from_last = 1 THEN l.locked_at END) AS locked_at,
+        MAX(CASE WHEN l.is_step = 1 AND l.from_last = 1 THEN l.error END) AS error
+    FROM (
+        SELECT *,
+            ROW_NUMBER() OVER (PARTITION BY store_id, id, is_step ORDER BY seq) AS from_first,
+            ROW_NUMBER() OVER (PARTITION BY store_id, id, is_step ORDER BY seq DESC) AS from_last
+        FROM (SELECT *, CASE WHEN update_id IS NULL THEN 1 ELSE 0 END AS is_step FROM inbox_lines) AS o
+    ) AS l
+    GROUP BY l.store_id, l.id
+) AS c
+WHERE update_id IS NOT NULL;
+
+CREATE OR REPLACE VIEW conversation_turns_lines AS
+SELECT
+    extract(_path, '/store=([^/]+)/') AS store_id, toDate32(extract(_path, '/day=([^/]+)/')) AS day,
+    seq, "at" AS line_at, op, id, parent_id, message_id, thread_id, kind, created_at, content
+FROM file('/data/log/kind=conversation_turns/*/*/*.parquet', 'Parquet', '
+        seq Int64, "at" DateTime64(3, ''UTC''), op String, id Nullable(String),
+        parent_id Nullable(String), message_id Nullable(String), thread_id Nullable(String),
+        kind Nullable(String), created_at Nullable(DateTime64(3, ''UTC'')), content Nullable(String)
+    ')
+WHERE seq > 0
+SETTINGS use_hive_partitioning = 0, input_format_parquet_allow_missing_columns = 1,
+    input_format_json_read_objects_as_strings = 1, input_format_json_read_arrays_as_strings = 1,
+    input_format_allow_errors_ratio = 1;
+
+CREATE OR REPLACE VIEW conversation_turns AS
+SELECT
+    store_id, seq, day, id, parent_id, message_id, thread_id, kind, created_at, content
+FROM (
+    SELECT *, ROW_NUMBER() OVER (PARTITION BY store_id, id ORDER BY seq DESC) AS place
+    FROM conversation_turns_lines
+) AS l
+WHERE place = 1 AND op <> 'retracted';
