@@ -77,6 +77,8 @@ pub mod schema {
     pub use crate::line::{FieldSchema, KindSchema};
     pub use crate::record::declare::{Class, Place};
 }
+#[cfg(feature = "parquet")]
+mod parquet_rows;
 pub mod retention;
 pub mod run;
 mod segment;

@@ -92,6 +92,7 @@ pub(crate) struct Column {
     /// Whether each row has a value.
     pub is_required: bool,
     /// Whether it is derived from several lines, and in no line itself.
+    #[cfg_attr(not(feature = "parquet"), allow(dead_code))]
     pub is_derived: bool,
 }
 
@@ -207,7 +208,7 @@ impl Row {
         self.cells
     }
 
-    fn set(&mut self, name: &str, cell: Cell) {
+    pub(crate) fn set(&mut self, name: &str, cell: Cell) {
         let (before, rest) = self.columns.split_at(self.next);
         let mut columns = rest.iter().chain(before);
         if let Some(place) = columns.position(|column| column.name == name) {

@@ -52,6 +52,9 @@ pub enum Format {
     /// The lines of the segments as they are, compressed with zstd.
     #[default]
     Jsonl,
+    /// A row a line, as Parquet. No store can be made of it again.
+    #[cfg(feature = "parquet")]
+    Parquet,
 }
 
 impl Format {
@@ -59,6 +62,8 @@ impl Format {
     fn extension(self) -> &'static str {
         match self {
             Format::Jsonl => "jsonl.zst",
+            #[cfg(feature = "parquet")]
+            Format::Parquet => "parquet",
         }
     }
 
@@ -66,6 +71,8 @@ impl Format {
     pub fn as_str(self) -> &'static str {
         match self {
             Format::Jsonl => "jsonl",
+            #[cfg(feature = "parquet")]
+            Format::Parquet => "parquet",
         }
     }
 }
@@ -82,8 +89,14 @@ impl FromStr for Format {
     fn from_str(word: &str) -> Result<Format> {
         match word {
             "jsonl" => Ok(Format::Jsonl),
+            #[cfg(feature = "parquet")]
+            "parquet" => Ok(Format::Parquet),
+            #[cfg(not(feature = "parquet"))]
+            "parquet" => Err(Error::invalid(
+                "this decklog was built without Parquet: install it with --features parquet",
+            )),
             _ => Err(Error::invalid(format!(
-                "{word:?} is no format of shipped lines: give jsonl"
+                "{word:?} is no format of shipped lines: give jsonl or parquet"
             ))),
         }
     }
@@ -103,6 +116,19 @@ pub struct ShipOptions {
     /// The shipper is used again and again. Then objects of the last day are not listed each time.
     /// Default: false.
     pub follows: bool,
+}
+
+impl ShipOptions {
+    fn check_backup(&self) -> Result<()> {
+        if self.is_backup && self.format != Format::Jsonl {
+            let message = format!(
+                "a backup is jsonl: a store cannot be made of {}",
+                self.format
+            );
+            return Err(Error::invalid(message));
+        }
+        Ok(())
+    }
 }
 
 /// The result of one run.
@@ -206,6 +232,7 @@ impl Shipper {
         let (log, shared) = (store.clone(), progress.clone());
         let shipper = match destination.place() {
             Place::Objects(objects) => {
+                options.check_backup()?;
                 let objects = objects.clone();
                 Kind::Objects(objects::ObjectShipper::new(objects, log, options, shared))
             }

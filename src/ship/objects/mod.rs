@@ -11,6 +11,8 @@
 
 mod client;
 mod layout;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod plan;
 mod pull;
 mod read;

@@ -238,7 +238,7 @@ impl ObjectShipper {
             }
             let (objects, store) = (Arc::clone(&self.objects.store), self.store.clone());
             let done: Arc<AtomicU64> = self.progress.done();
-            let entry = upload::upload(objects, store, planned, done).await?;
+            let entry = upload::upload(objects, store, planned, self.options.format, done).await?;
             if self.options.is_backup {
                 self.objects.read_back(&entry).await?;
             }

@@ -13,7 +13,7 @@ use super::layout::{ObjectEntry, Piece, path};
 use super::plan::{Planned, PlannedPiece, open_as_it_was, rewritten, tail_crc};
 use crate::error::{Error, ErrorKind, Result};
 use crate::segment::seal::Digest;
-use crate::ship::remote;
+use crate::ship::{Format, remote};
 use crate::storage::{Storage, io_error, read_full};
 use crate::store::Store;
 
@@ -36,6 +36,7 @@ pub(super) async fn upload(
     objects: Arc<dyn ObjectStore>,
     store: Store,
     planned: Planned,
+    format: Format,
     done: Arc<AtomicU64>,
 ) -> Result<ObjectEntry> {
     let (parts, received) = mpsc::channel(2);
@@ -46,7 +47,15 @@ pub(super) async fn upload(
             parts,
             bytes: 0,
         };
-        let pieces = compress(&store, &planned, &mut out, &done)?;
+        let pieces = match format {
+            Format::Jsonl => compress(&store, &planned, &mut out, &done),
+            #[cfg(feature = "parquet")]
+            Format::Parquet => super::parquet::write(&store, &planned, &mut out, &done),
+        };
+        if pieces.is_err() {
+            let _ = out.parts.blocking_send(Err(()));
+        }
+        let pieces = pieces?;
         out.end()?;
         Ok((pieces, out.bytes))
     });
@@ -153,11 +162,7 @@ fn compress(
     let storage = store.inner().storage();
     let mut pieces = Vec::with_capacity(planned.pieces.len());
     for piece in &planned.pieces {
-        let compressed = frame(storage, piece, out, done);
-        if compressed.is_err() {
-            let _ = out.parts.blocking_send(Err(()));
-        }
-        pieces.push(compressed?);
+        pieces.push(frame(storage, piece, out, done)?);
     }
     Ok(pieces)
 }
