@@ -384,8 +384,9 @@ proptest! {
             let row = row_of(kind, &line, wanted).map(Row::into_cells);
             let is_single = match &record {
                 Record::Turn(turn) => turn.created_at.is_valid,
-                Record::Message(_) | Record::Event(_) | Record::History(_) => true,
-                Record::Thought(_) => true,
+                Record::Message(_) | Record::Event(_) | Record::History(_) | Record::Thought(_) => {
+                    true
+                }
                 _ => false,
             };
             prop_assert_eq!(row, is_single.then(|| expected.into_cells()));
