@@ -86,6 +86,8 @@ mod segment;
 pub mod ship;
 #[cfg(feature = "tracing")]
 pub mod spans;
+#[cfg(feature = "sql")]
+pub mod sql;
 pub mod storage;
 mod store;
 

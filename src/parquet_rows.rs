@@ -15,9 +15,11 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
-use crate::collections::current_rows::RowBounds;
+use crate::collections::Order;
+use crate::collections::row_list::RowBounds;
 use crate::error::{Error, Result};
-use crate::record::columns::{Cell, Column, ColumnType};
+use crate::index::Select;
+use crate::record::columns::{Cell, Column, ColumnSet, ColumnType};
 use crate::record::{Day, Kind};
 use crate::store::Store;
 
@@ -45,7 +47,7 @@ pub(crate) struct ParquetRows<W: io::Write + Send> {
     bytes: usize,
 }
 
-/// A column for the file. `order` are the places of the columns that rows are sorted by.
+/// A column that is no part of a key.
 pub(crate) fn column(name: &'static str, column_type: ColumnType, is_required: bool) -> Column {
     Column {
         name,
@@ -53,7 +55,6 @@ pub(crate) fn column(name: &'static str, column_type: ColumnType, is_required: b
         is_key: false,
         is_lookup: false,
         is_required,
-        is_derived: false,
     }
 }
 
@@ -230,17 +231,16 @@ impl Store {
         let time = columns.iter().position(|it| it.name == kind.time_column());
         let order = [i32::try_from(time.unwrap_or(1)).unwrap_or(1), 1];
         let mut rows = ParquetRows::new(out, &columns, &order)?;
-        let mut bounds = RowBounds::new(kind, since, until);
+        let order_of_list = Order::OldestFirst;
+        let times = (since, until);
+        let mut bounds = RowBounds::new(kind, Select::All, order_of_list, None, times);
         let mut count = 0;
         loop {
-            let page = self.next_rows(kind, &mut bounds, PAGE)?;
+            let page = self.next_rows(kind, &mut bounds, ColumnSet::ALL, PAGE)?;
             if page.is_empty() {
                 break;
             }
             for row in page {
-                if !(since..until).contains(&row.at) && !(until == i64::MAX && row.at >= since) {
-                    continue;
-                }
                 count += 1;
                 let mut cells = vec![
                     Cell::Uuid(store_id),

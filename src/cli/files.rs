@@ -108,17 +108,11 @@ fn linked(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// Runs `write` with a file as the output, then prints what was written. Without a result to keep,
-/// no file is written. A symbolic link stays, and the file that it names is written.
-pub fn write_to(
-    path: &Path,
-    is_forced: bool,
-    context: &mut Context,
-    write: impl FnOnce(&mut Context) -> Result<Exit, Failure>,
-) -> Result<Exit, Failure> {
+/// A new file that will take this name. A symbolic link stays, and the file that it names is
+/// replaced.
+fn new_file(path: &Path, is_forced: bool, context: &Context) -> Result<NewFile, Failure> {
     let shown = path.display();
-    let failed = |error: io::Error| Failure::store(format!("cannot write {shown}: {error}"));
-    let target = linked(path).map_err(failed)?;
+    let target = linked(path).map_err(|error| failed(path, &error))?;
     match fs::metadata(path) {
         Ok(known) if !known.is_file() => {
             let message =
@@ -135,21 +129,53 @@ pub fn write_to(
         let message = format!("{shown} is in the directory of the log: give a file outside of it");
         return Err(Failure::usage(message));
     }
-    let file = NewFile::create(&target).map_err(failed)?;
+    NewFile::create(&target).map_err(|error| failed(path, &error))
+}
+
+fn failed(path: &Path, error: &io::Error) -> Failure {
+    Failure::store(format!("cannot write {}: {error}", path.display()))
+}
+
+/// Runs `write` with a file as the output, then prints what was written. Without a result to keep,
+/// no file is written.
+pub fn write_to(
+    path: &Path,
+    is_forced: bool,
+    context: &mut Context,
+    write: impl FnOnce(&mut Context) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    let shown = path.display();
+    let file = new_file(path, is_forced, context)?;
     let is_json = context.json;
     let stdout = std::mem::replace(&mut context.out, Output::file(file));
     let ended = write(context);
     let mut out = std::mem::replace(&mut context.out, stdout);
     context.json = is_json;
     let ended = match ended {
-        Err(Failure::Output(error)) => Err(failed(error)),
+        Err(Failure::Output(error)) => Err(failed(path, &error)),
         ended => ended,
     };
     if ended? != Exit::Ok {
         return Ok(Exit::Findings);
     }
-    let bytes = out.finish().map_err(failed)?;
+    let bytes = out.finish().map_err(|error| failed(path, &error))?;
     let text = format!("wrote {shown} ({} bytes)", count(bytes));
     context.print(&json!({ "file": path, "bytes": bytes }), &text)?;
     Ok(Exit::Ok)
+}
+
+/// Lets `write` fill a file that it opens by its temporary name; returns its length.
+#[cfg(feature = "sql")]
+pub fn fill<T>(
+    path: &Path,
+    is_forced: bool,
+    context: &Context,
+    write: impl FnOnce(&Path) -> Result<T, Failure>,
+) -> Result<(u64, T), Failure> {
+    let mut file = new_file(path, is_forced, context)?;
+    let written = write(&file.temporary)?;
+    let known = file.to.metadata();
+    let finished = known.and_then(|known| file.finish().map(|_| known.len()));
+    let bytes = finished.map_err(|error| failed(path, &error))?;
+    Ok((bytes, written))
 }

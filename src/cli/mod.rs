@@ -62,6 +62,8 @@ mod serve;
 #[cfg(feature = "ship")]
 mod ship;
 mod show;
+#[cfg(feature = "sql")]
+mod sql;
 mod state;
 mod stats;
 mod stdin;
@@ -185,6 +187,8 @@ commands! {
     }
     "Reports" {
         Rollups rollups,
+        #[cfg(feature = "sql")]
+        Sql sql,
         Export export,
         #[cfg(feature = "page")]
         Report report,

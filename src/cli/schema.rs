@@ -21,7 +21,8 @@ pub struct Args {
     kind: Option<Kind>,
 }
 
-fn kind(stem: &str) -> Result<Kind, String> {
+/// The value of an argument that is a kind.
+pub fn kind(stem: &str) -> Result<Kind, String> {
     Kind::from_stem(stem).ok_or_else(|| {
         let known = Kind::ALL.map(Kind::stem).join(", ");
         format!("unknown kind: use one of {known}")

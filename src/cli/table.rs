@@ -26,9 +26,10 @@ const BAR: (usize, usize) = (6, 20);
 const GAP: usize = 2;
 
 /// A column of a table.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Column {
-    pub heading: &'static str,
+    /// It is not escaped yet.
+    pub heading: Cow<'static, str>,
     /// Its name in CSV.
     pub key: &'static str,
     /// Texts are to the left, numbers to the right.
@@ -41,7 +42,7 @@ pub struct Column {
 impl Column {
     pub const fn text(heading: &'static str, key: &'static str) -> Column {
         Column {
-            heading,
+            heading: Cow::Borrowed(heading),
             key,
             is_text: true,
             rank: 0,
@@ -50,7 +51,7 @@ impl Column {
 
     pub const fn number(heading: &'static str, key: &'static str, rank: u8) -> Column {
         Column {
-            heading,
+            heading: Cow::Borrowed(heading),
             key,
             is_text: false,
             rank,
@@ -138,12 +139,12 @@ impl Table {
     /// Prints the table, not wider than the terminal.
     pub fn print(&self, out: &mut Output) -> io::Result<()> {
         let layout = self.layout(out.columns());
-        let heading = self.columns.iter().map(|column| column.heading.into());
+        let heading = self.columns.iter().map(|column| one_line(&column.heading));
         let heading: Vec<Cow<'_, str>> = heading.collect();
         // The bar is named, unless it stands beside its number.
         let last = layout.shown.last().map(|(_, place)| *place);
         let bar_of = self.bar.filter(|place| Some(*place) != last);
-        let bar_of = bar_of.map_or("", |place| self.columns[place].heading);
+        let bar_of = bar_of.map_or("", |place| &self.columns[place].heading);
         self.line(out, &layout, &heading, Some(Colour::Dim), bar_of)?;
         let most = self.rows.iter().map(|row| self.size(row));
         let most = most.fold(0.0, f64::max);
@@ -187,7 +188,11 @@ impl Table {
 
     /// The width of each column, as wide as its widest cell.
     fn widths(&self, is_short: bool) -> Vec<usize> {
-        let mut widths: Vec<usize> = self.columns.iter().map(|it| width(it.heading)).collect();
+        let mut widths: Vec<usize> = self
+            .columns
+            .iter()
+            .map(|it| width(&one_line(&it.heading)))
+            .collect();
         let rows = self.rows.iter();
         let rows = rows.map(|row| row.iter().map(|it| it.shown(is_short)).collect());
         let total = self.total.iter();

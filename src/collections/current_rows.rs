@@ -2,16 +2,15 @@
 
 #[cfg(feature = "ship")]
 use std::collections::{HashMap, HashSet};
-use std::ops::ControlFlow;
 
 use super::as_of::Lists;
 use super::conversations::get_row as conversation;
 use super::rows::standing;
-use super::seqs::{each_row, read_each};
+use super::seqs::read_each;
 use super::{CallQuery, ProposalQuery, TaskQuery};
 use crate::error::Result;
-use crate::index::{self, KeyHash, Position, RowId, Select, Table};
-use crate::record::columns::{Cell, Row};
+use crate::index::{self, KeyHash, RowId, Table};
+use crate::record::columns::{Cell, ColumnSet, Row};
 use crate::record::declare::Fields as _;
 use crate::record::{Kind, each_type};
 use crate::store::{Reads, Snapshot, Store};
@@ -24,6 +23,7 @@ pub(crate) struct CurrentRow {
     /// The time of the same line, in epoch milliseconds. It is the record's own time.
     pub at: i64,
     /// Whether it was asserted several times, so an earlier version may have had another time.
+    #[cfg(feature = "ship")]
     pub has_history: bool,
     /// The segment of the same line, and its offset there.
     #[cfg(feature = "ship")]
@@ -41,122 +41,91 @@ impl Store {
         keys: &[KeyHash],
         take: impl FnMut((KeyHash, CurrentRow)) -> Result<()>,
     ) -> Result<()> {
+        self.columns_of_keys(kind, keys, ColumnSet::ALL, take)
+    }
+
+    /// As [`rows_of_keys`](Store::rows_of_keys), with the values of the wanted columns.
+    pub(crate) fn columns_of_keys(
+        &self,
+        kind: Kind,
+        keys: &[KeyHash],
+        wanted: ColumnSet,
+        take: impl FnMut((KeyHash, CurrentRow)) -> Result<()>,
+    ) -> Result<()> {
         let read = |view: &Snapshot<'_>, id| {
             let key = view.table(kind).row(id).map(index::Row::key);
-            Ok(key.zip(read_row(view, kind, id)?))
+            Ok(key.zip(read_row(view, kind, id, wanted)?))
         };
         read_each(self.inner(), kind, keys, Table::find, read, take)
     }
-
-    /// The next current records of a kind within the bounds, at most `limit`, in the order of the
-    /// list of their kind: by their own time, or by their number. Moves the lower bound behind
-    /// them. Empty at the end.
-    pub(crate) fn next_rows(
-        &self,
-        kind: Kind,
-        bounds: &mut RowBounds,
-        limit: usize,
-    ) -> Result<Vec<CurrentRow>> {
-        let mut found = Vec::new();
-        let RowBounds { from, to } = *bounds;
-        let mut last = to;
-        each_row(
-            self.inner(),
-            kind,
-            Select::All,
-            (from, to),
-            true,
-            |view, id| {
-                let place = view.table(kind).place(Select::All, id);
-                if let Some(row) = read_row(view, kind, id)? {
-                    found.push(row);
-                }
-                if found.len() < limit {
-                    return Ok(ControlFlow::Continue(()));
-                }
-                last = place.map_or(to, |place| Position::after(place.at, place.seq));
-                Ok(ControlFlow::Break(()))
-            },
-        )?;
-        bounds.from = last;
-        Ok(found)
-    }
 }
 
-/// A part of the list of a kind.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RowBounds {
-    from: Position,
-    to: Position,
-}
-
-impl RowBounds {
-    /// The records of a kind whose own time is from `since` to before `until`, in epoch
-    /// milliseconds. Kinds that are listed by number are not limited.
-    pub(crate) fn new(kind: Kind, since: i64, until: i64) -> RowBounds {
-        if RowBounds::is_by_number(kind) || until == i64::MAX {
-            let from = if RowBounds::is_by_number(kind) {
-                Position::FIRST
-            } else {
-                Position::before(since)
-            };
-            return RowBounds {
-                from,
-                to: Position::END,
-            };
-        }
-        RowBounds {
-            from: Position::before(since),
-            to: Position::before(until),
-        }
-    }
-
-    /// Whether a kind is listed by the number that the log assigns, not by time.
-    pub(crate) fn is_by_number(kind: Kind) -> bool {
-        matches!(kind, Kind::Events | Kind::Inbox | Kind::History)
-    }
-}
-
-/// The current state of a row; `None` if the record is retracted or has no assertion.
-fn read_row(view: &Snapshot<'_>, kind: Kind, id: RowId) -> Result<Option<CurrentRow>> {
+/// The current state of a row, without its values; `None` if the record is retracted or has no
+/// assertion.
+pub(super) fn row_head(view: &Snapshot<'_>, kind: Kind, id: RowId) -> Option<CurrentRow> {
     let table = view.table(kind);
-    let Some(row) = table.row(id).filter(|row| row.stands()) else {
+    let row = table.row(id).filter(|row| row.stands())?;
+    #[cfg(feature = "ship")]
+    let history = table.history(id);
+    Some(CurrentRow {
+        seq: row.seq,
+        at: row.at,
+        #[cfg(feature = "ship")]
+        has_history: history.is_some(),
+        #[cfg(feature = "ship")]
+        home: {
+            let first = history.and_then(<[_]>::first).copied();
+            let line = first.filter(|_| kind == Kind::Conversations);
+            let line = line.unwrap_or(row.asserted);
+            (view.segment(line), u64::from(line.offset))
+        },
+        cells: Vec::new(),
+    })
+}
+
+/// As [`row_head`], with the values of the wanted columns.
+pub(super) fn read_row(
+    view: &Snapshot<'_>,
+    kind: Kind,
+    id: RowId,
+    wanted: ColumnSet,
+) -> Result<Option<CurrentRow>> {
+    let Some(head) = row_head(view, kind, id) else {
         return Ok(None);
     };
-    let (seq, at) = (row.seq, row.at);
-    let history = table.history(id);
-    let has_history = history.is_some();
-    #[cfg(feature = "ship")]
-    let home = {
-        let first = history.and_then(<[_]>::first).copied();
-        let line = first.filter(|_| kind == Kind::Conversations);
-        let line = line.unwrap_or(row.asserted);
-        (view.segment(line), u64::from(line.offset))
-    };
-    let cells = match kind {
-        Kind::ToolCalls => CallQuery::read(view, id, None)?.map(|call| Row::of_call(&call)),
+    let row = match kind {
+        Kind::ToolCalls => CallQuery::read(view, id, None)?.map(|call| Row::of_call(&call, wanted)),
         Kind::CodeEditProposals => {
-            ProposalQuery::read(view, id, None)?.map(|proposal| Row::of_proposal(&proposal))
+            ProposalQuery::read(view, id, None)?.map(|proposal| Row::of_proposal(&proposal, wanted))
         }
-        Kind::Inbox => TaskQuery::read(view, id, None)?.map(|task| Row::of_task(&task)),
-        Kind::Conversations => {
-            conversation(view, id)?.map(|(found, stats)| Row::of_conversation(&found, &stats))
-        }
-        _ => standing(view, kind, id)?.map(|decoded| {
-            let mut row = Row::new(kind);
-            each_type!(&decoded.record, it => it.write(&mut row))?;
-            Ok(row)
-        }),
+        Kind::Inbox => TaskQuery::read(view, id, None)?.map(|task| Row::of_task(&task, wanted)),
+        Kind::Conversations => conversation(view, id)?
+            .map(|(found, stats)| Row::of_conversation(&found, &stats, wanted)),
+        _ => read_columns(view, kind, id, wanted)?.map(Ok),
     };
-    let cells = cells.transpose()?.map(Row::into_cells);
-    Ok(cells.map(|cells| CurrentRow {
-        seq,
-        at,
-        has_history,
-        #[cfg(feature = "ship")]
-        home,
-        cells,
-    }))
+    let cells = row.transpose()?.map(Row::into_cells);
+    Ok(cells.map(|cells| CurrentRow { cells, ..head }))
+}
+
+/// The values of a record that one line describes.
+fn read_columns(
+    view: &Snapshot<'_>,
+    kind: Kind,
+    id: RowId,
+    wanted: ColumnSet,
+) -> Result<Option<Row>> {
+    let Some(line) = view.table(kind).row(id).map(|row| row.asserted) else {
+        return Ok(None);
+    };
+    if let Some(row) = view.read_columns(kind, line, wanted)? {
+        return Ok(Some(row));
+    }
+    let Some(decoded) = standing(view, kind, id)? else {
+        return Ok(None);
+    };
+    let mut row = Row::of(kind, wanted);
+    each_type!(&decoded.record, it => it.write(&mut row))?;
+    Ok(Some(row))
 }
 
 /// The keys of the lines in a part of a segment, each once.

@@ -17,6 +17,8 @@ mod proposals;
 mod query;
 mod retract;
 mod rollups;
+#[cfg(feature = "sql")]
+pub(crate) mod row_list;
 mod rows;
 mod rules;
 mod search;

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 
+use super::Order;
 use super::page::{PartEnd, ROWS_AT_A_TIME};
 use super::standing_as;
 use crate::error::Result;
@@ -103,20 +104,42 @@ pub(super) fn each_row(
     inner: &Inner,
     kind: Kind,
     select: Select,
-    (from, to): (Position, Position),
+    bounds: (Position, Position),
     reads: bool,
     each: impl FnMut(&Snapshot<'_>, RowId) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
-    let (from, each, mut ahead) = (Cell::new(from), RefCell::new(each), ReadAhead::new());
+    each_ordered_row(inner, kind, select, bounds, Order::OldestFirst, reads, each)
+}
+
+/// As [`each_row`], in an order.
+pub(super) fn each_ordered_row(
+    inner: &Inner,
+    kind: Kind,
+    select: Select,
+    bounds: (Position, Position),
+    order: Order,
+    reads: bool,
+    each: impl FnMut(&Snapshot<'_>, RowId) -> Result<ControlFlow<()>>,
+) -> Result<()> {
+    let (bounds, each, mut ahead) = (Cell::new(bounds), RefCell::new(each), ReadAhead::new());
     let part = |view: &Snapshot<'_>| {
         let table = view.table(kind);
+        let (from, to) = bounds.get();
+        let mut rows = table.walk(select, from, to);
+        let mut next = || match order {
+            Order::OldestFirst => rows.next(),
+            Order::NewestFirst => rows.next_back(),
+        };
         if reads {
-            let rows = table.walk(select, from.get(), to);
-            view.expect(kind, rows.take(ROWS_AT_A_TIME));
+            let rows = table.walk(select, from, to);
+            match order {
+                Order::OldestFirst => view.expect(kind, rows.take(ROWS_AT_A_TIME)),
+                Order::NewestFirst => view.expect(kind, rows.rev().take(ROWS_AT_A_TIME)),
+            }
         }
         let (mut each, mut end) = (each.borrow_mut(), PartEnd::new());
         let mut is_first = true;
-        for row in table.walk(select, from.get(), to) {
+        while let Some(row) = next() {
             match each(view, row) {
                 // The next line is not in memory: end this part so that it is read without the
                 // lock.
@@ -128,8 +151,11 @@ pub(super) fn each_row(
                 }
             }
             is_first = false;
-            let place = table.place(select, row);
-            from.set(place.map_or(to, |place| Position::after(place.at, place.seq)));
+            let place = table.place(select, row).map(|place| place.past(order));
+            bounds.set(match order {
+                Order::OldestFirst => (place.unwrap_or(to), to),
+                Order::NewestFirst => (from, place.unwrap_or(from)),
+            });
             if end.has_come(reads) {
                 return Ok(ControlFlow::Continue(()));
             }
@@ -138,4 +164,18 @@ pub(super) fn each_row(
     };
     while inner.with_snapshot_ahead(&mut ahead, part)?.is_continue() {}
     Ok(())
+}
+
+impl Position {
+    /// The bound that leaves out the row at this position and those that come before it in an
+    /// order.
+    pub(super) fn past(self, order: Order) -> Position {
+        match order {
+            Order::OldestFirst => Position::after(self.at, self.seq),
+            Order::NewestFirst => Position {
+                row: RowId(0),
+                ..self
+            },
+        }
+    }
 }

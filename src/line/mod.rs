@@ -23,6 +23,8 @@ mod input;
 mod lengths;
 #[cfg(test)]
 mod property;
+#[cfg(feature = "rows")]
+mod row_reader;
 mod schema;
 mod typed;
 mod writer;
@@ -39,6 +41,8 @@ pub(crate) use input::DERIVED;
 #[cfg(feature = "wire")]
 pub(crate) use input::{FieldFault, Form, Given, OpField};
 pub(crate) use lengths::text_len;
+#[cfg(feature = "rows")]
+pub(crate) use row_reader::row_of;
 pub use schema::{FieldSchema, KindSchema};
 pub(crate) use typed::{TypedRecord, decode_as};
 

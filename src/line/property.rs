@@ -371,6 +371,28 @@ proptest! {
         }
     }
 
+    #[cfg(feature = "rows")]
+    #[test]
+    fn a_line_is_the_row_of_its_record(seed in any::<u64>(), columns in any::<u64>()) {
+        use crate::record::columns::{ColumnSet, Row};
+        use crate::record::declare::Fields as _;
+        let (record, line) = Dice(seed).line();
+        let kind = record.kind();
+        for wanted in [ColumnSet::ALL, ColumnSet(columns)] {
+            let mut expected = Row::of(kind, wanted);
+            crate::record::each_type!(&record, it => it.write(&mut expected)).unwrap();
+            let row = row_of(kind, &line, wanted).map(Row::into_cells);
+            let is_single = match &record {
+                Record::Turn(turn) => turn.created_at.is_valid,
+                Record::Message(_) | Record::Event(_) | Record::History(_) | Record::Thought(_) => {
+                    true
+                }
+                _ => false,
+            };
+            prop_assert_eq!(row, is_single.then(|| expected.into_cells()));
+        }
+    }
+
     #[test]
     fn a_record_has_the_envelope_that_its_line_has(seed in any::<u64>()) {
         let (record, line) = Dice(seed).line();

@@ -82,6 +82,7 @@ impl ColumnType {
 
 /// A column of the rows of a kind.
 #[derive(Debug, Clone, Copy)]
+#[allow(clippy::struct_field_names)] // `type` is a keyword.
 pub(crate) struct Column {
     pub name: &'static str,
     pub column_type: ColumnType,
@@ -91,9 +92,22 @@ pub(crate) struct Column {
     pub is_lookup: bool,
     /// Whether each row has a value.
     pub is_required: bool,
-    /// Whether it is derived from several lines, and in no line itself.
-    #[cfg_attr(not(feature = "parquet"), allow(dead_code))]
-    pub is_derived: bool,
+}
+
+/// A set of columns of a kind, by their place in [`Kind::columns`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ColumnSet(pub u64);
+
+impl ColumnSet {
+    pub(crate) const ALL: ColumnSet = ColumnSet(u64::MAX);
+
+    /// Whether it has a column. One after the 64th is in every set.
+    pub(crate) fn has(self, place: usize) -> bool {
+        let bit = u32::try_from(place)
+            .ok()
+            .and_then(|it| 1_u64.checked_shl(it));
+        bit.is_none_or(|bit| self.0 & bit != 0)
+    }
 }
 
 /// A value of a row.
@@ -149,7 +163,6 @@ impl Kind {
                 is_required: !field.is_optional
                     && field.place != Place::OtherOps
                     && first.iter().any(|first| first.name == field.name),
-                is_derived: false,
             });
             let derived = derived(self)
                 .iter()
@@ -159,10 +172,16 @@ impl Kind {
                     is_key: false,
                     is_lookup: false,
                     is_required: *is_required,
-                    is_derived: true,
                 });
             fields.chain(derived).collect()
         })
+    }
+
+    /// The columns that lines have: those of its fields.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn line_columns(self) -> &'static [Column] {
+        let columns = self.columns();
+        &columns[..self.fields().count().min(columns.len())]
     }
 
     /// The column with the own time of its records, which lists are ordered by.
@@ -174,13 +193,6 @@ impl Kind {
             _ => "created_at",
         }
     }
-
-    /// The columns that lines have.
-    pub(crate) fn line_columns(self) -> &'static [Column] {
-        let columns = self.columns();
-        let of_lines = columns.iter().take_while(|column| !column.is_derived);
-        &columns[..of_lines.count()]
-    }
 }
 
 /// A row of a kind, under construction.
@@ -188,17 +200,25 @@ impl Kind {
 pub(crate) struct Row {
     columns: &'static [Column],
     cells: Vec<Cell>,
+    wanted: ColumnSet,
     /// The column that most likely comes next.
     next: usize,
 }
 
 impl Row {
     /// A row without values.
+    #[cfg(feature = "ship")]
     pub(crate) fn new(kind: Kind) -> Row {
+        Row::of(kind, ColumnSet::ALL)
+    }
+
+    /// A row without values, which keeps those of the wanted columns.
+    pub(crate) fn of(kind: Kind, wanted: ColumnSet) -> Row {
         let columns = kind.columns();
         Row {
             columns,
             cells: vec![Cell::Null; columns.len()],
+            wanted,
             next: 0,
         }
     }
@@ -209,25 +229,50 @@ impl Row {
     }
 
     pub(crate) fn set(&mut self, name: &str, cell: Cell) {
+        self.set_if(name, Some(cell), |cell| cell);
+    }
+
+    /// Whether it keeps the value of a column.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        let place = self.place(name);
+        place.is_some_and(|place| self.wanted.has(place))
+    }
+
+    /// The place of a column, most likely the next one.
+    fn place(&self, name: &str) -> Option<usize> {
         let (before, rest) = self.columns.split_at(self.next);
         let mut columns = rest.iter().chain(before);
-        if let Some(place) = columns.position(|column| column.name == name) {
-            let place = (self.next + place) % self.columns.len();
-            self.cells[place] = cell;
+        let place = columns.position(|column| column.name == name)?;
+        Some((self.next + place) % self.columns.len())
+    }
+
+    /// Sets a value that there is. `cell` is only called for columns that are wanted.
+    pub(crate) fn set_if<T>(&mut self, name: &str, value: Option<T>, cell: impl FnOnce(T) -> Cell) {
+        let Some(value) = value else { return };
+        if let Some(place) = self.place(name) {
             self.next = place + 1;
+            if self.wanted.has(place) {
+                self.cells[place] = cell(value);
+            }
         }
     }
 
-    fn set_if<T>(&mut self, name: &str, value: Option<T>, cell: impl FnOnce(T) -> Cell) {
-        if let Some(value) = value {
-            self.set(name, cell(value));
-        }
+    fn set_json(&mut self, name: &str, value: Option<&impl serde::Serialize>) -> Result<()> {
+        let mut failed = None;
+        self.set_if(name, value, |value| match serde_json::to_string(value) {
+            Ok(text) => Cell::Json(text),
+            Err(e) => {
+                failed = Some(Error::invalid(e.to_string()));
+                Cell::Null
+            }
+        });
+        failed.map_or(Ok(()), Err)
     }
 
-    /// Adds an outcome and the status of a call.
-    pub(crate) fn of_call((req, done): &ToolCall) -> Result<Row> {
+    /// The row of a call with its outcome and its status.
+    pub(crate) fn of_call((req, done): &ToolCall, wanted: ColumnSet) -> Result<Row> {
         use super::declare::Fields as _;
-        let mut row = Row::new(Kind::ToolCalls);
+        let mut row = Row::of(Kind::ToolCalls, wanted);
         req.write(&mut row)?;
         if let Some(done) = done {
             done.write(&mut row)?;
@@ -238,9 +283,9 @@ impl Row {
     }
 
     /// The row of a proposal with its status and the fields of its later steps.
-    pub(crate) fn of_proposal(proposal: &CodeEditProposal) -> Result<Row> {
+    pub(crate) fn of_proposal(proposal: &CodeEditProposal, wanted: ColumnSet) -> Result<Row> {
         use super::declare::Fields as _;
-        let mut row = Row::new(Kind::CodeEditProposals);
+        let mut row = Row::of(Kind::CodeEditProposals, wanted);
         proposal.write(&mut row)?;
         row.set_if("decided_at", proposal.decided_at, of_ms);
         row.set_if("applied_at", proposal.applied_at, of_ms);
@@ -250,9 +295,9 @@ impl Row {
     }
 
     /// The row of a task with its status.
-    pub(crate) fn of_task(task: &InboxTask) -> Result<Row> {
+    pub(crate) fn of_task(task: &InboxTask, wanted: ColumnSet) -> Result<Row> {
         use super::declare::Fields as _;
-        let mut row = Row::new(Kind::Inbox);
+        let mut row = Row::of(Kind::Inbox, wanted);
         task.write(&mut row)?;
         row.set("attempts", Cell::Integer(task.attempts));
         row.set_if("locked_at", task.locked_at, of_ms);
@@ -266,9 +311,10 @@ impl Row {
     pub(crate) fn of_conversation(
         conversation: &Conversation,
         stats: &ConversationStats,
+        wanted: ColumnSet,
     ) -> Result<Row> {
         use super::declare::Fields as _;
-        let mut row = Row::new(Kind::Conversations);
+        let mut row = Row::of(Kind::Conversations, wanted);
         conversation.write(&mut row)?;
         for (name, number) in [
             ("message_count", stats.message_count),
@@ -281,20 +327,14 @@ impl Row {
         row.set_if("total_cost_usd", stats.total_cost_usd, Cell::Real);
         row.set("error_count", Cell::Unsigned(stats.error_count));
         row.set("failure_count", Cell::Unsigned(stats.failure_count));
-        row.set("models_used", json(&stats.models_used)?);
-        row.set("configs_used", json(&stats.configs_used)?);
+        row.set_json("models_used", Some(&stats.models_used))?;
+        row.set_json("configs_used", Some(&stats.configs_used))?;
         Ok(row)
     }
 }
 
 fn of_ms(ms: i64) -> Cell {
     Cell::Time(ms.saturating_mul(1_000))
-}
-
-fn json(value: &impl serde::Serialize) -> Result<Cell> {
-    let text = serde_json::to_string(value);
-    text.map(Cell::Json)
-        .map_err(|e| Error::invalid(e.to_string()))
 }
 
 impl FieldWriter for Row {
@@ -309,9 +349,7 @@ impl FieldWriter for Row {
     }
 
     fn names(&mut self, field: &'static Field, value: Option<&Vec<String>>) -> Result<()> {
-        let cell = value.map(json).transpose()?;
-        self.set_if(field.name, cell, |cell| cell);
-        Ok(())
+        self.set_json(field.name, value)
     }
 
     fn client(&mut self, field: &'static Field, value: Option<&Client>) -> Result<()> {
@@ -368,9 +406,7 @@ impl FieldWriter for Row {
     }
 
     fn sketch(&mut self, field: &'static Field, value: Option<&Sketch>) -> Result<()> {
-        let cell = value.map(json).transpose()?;
-        self.set_if(field.name, cell, |cell| cell);
-        Ok(())
+        self.set_json(field.name, value)
     }
 
     fn counts(
@@ -378,23 +414,22 @@ impl FieldWriter for Row {
         field: &'static Field,
         value: Option<&BTreeMap<String, u64>>,
     ) -> Result<()> {
-        let cell = value.map(json).transpose()?;
-        self.set_if(field.name, cell, |cell| cell);
-        Ok(())
+        self.set_json(field.name, value)
     }
 
     fn sums(&mut self, field: &'static Field, value: Option<&MessageSums>) -> Result<()> {
         let value = value.filter(|sums| !is_default(*sums));
-        let cell = value.map(json).transpose()?;
-        self.set_if(field.name, cell, |cell| cell);
-        Ok(())
+        self.set_json(field.name, value)
     }
 
     fn hashes(&mut self, field: &'static Field, value: Option<&IdHashes>) -> Result<()> {
-        // As JSON it is a string of hex digits.
-        let text = value.map(|hashes| serde_json::to_value(hashes).unwrap_or_default());
-        let text = text.as_ref().and_then(serde_json::Value::as_str);
-        self.set_if(field.name, text, |text| Cell::Text(text.to_owned()));
+        self.set_if(field.name, value, |hashes| {
+            // As JSON it is a string of hex digits.
+            match serde_json::to_value(hashes) {
+                Ok(serde_json::Value::String(text)) => Cell::Text(text),
+                _ => Cell::Null,
+            }
+        });
         Ok(())
     }
 

@@ -1,5 +1,5 @@
-//! Maps the words of a file as memory that processes share. One of three modules with unsafe code;
-//! the others return memory to the system, and use vector instructions.
+//! Maps the words of a file as memory that processes share. One of four modules with unsafe code;
+//! the others return memory to the system, use vector instructions, and declare tables to SQLite.
 
 #![allow(unsafe_code)]
 

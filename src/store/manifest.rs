@@ -19,7 +19,7 @@ use crate::store::settings::{self, Settings, written};
 
 pub(crate) const NAME: &str = "decklog.json";
 /// The format that this version writes, and the newest that it reads.
-const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 const BYTES_MAX: usize = 1 << 20;
 /// Maximum number of characters of the parser's message to include in an error.
 const REASON_CHARS_MAX: usize = 200;

@@ -42,6 +42,8 @@ pub(crate) use maintain::rewrite::{Candidate, Dependents};
 pub use maintain::seq_set::SeqRange;
 pub(crate) use maintain::tombstones::Tombstones;
 pub use maintain::verify::{LastVerification, Verification, VerifyOptions, verify, verify_with};
+#[cfg(feature = "sql")]
+pub(crate) use manifest::FORMAT;
 pub use options::{Durability, Options};
 #[cfg(feature = "mcp")]
 pub(crate) use read::days::KindOfDay;
@@ -393,7 +395,7 @@ impl Inner {
         self.hasher
     }
 
-    #[cfg(feature = "ship")]
+    #[cfg(any(feature = "ship", feature = "sql"))]
     pub(crate) fn store_id(&self) -> Uuid {
         self.store_id
     }

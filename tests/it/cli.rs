@@ -28,6 +28,10 @@ mod schema;
 mod search;
 mod shells;
 mod snapshots;
+#[cfg(feature = "sql")]
+mod sql;
+#[cfg(feature = "sql")]
+mod sqlite;
 mod stats;
 mod today;
 #[cfg(feature = "http")]

@@ -89,6 +89,8 @@ mod slow_reads;
 #[cfg(feature = "tracing")]
 mod spans;
 mod spelling;
+#[cfg(feature = "sql")]
+mod sql;
 mod support;
 #[cfg(target_os = "linux")]
 mod syscalls;

@@ -4,6 +4,8 @@ pub mod csv;
 #[cfg(feature = "page")]
 pub mod html;
 mod sheet;
+#[cfg(feature = "sql")]
+mod sqlite;
 
 use std::path::PathBuf;
 
@@ -26,7 +28,7 @@ use super::{
 /// Write records, a conversation or a report in another format
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  decklog export csv messages --since 7d > messages.csv\n  decklog export jsonl calls --tool Bash --status failed\n  decklog export markdown latest -o transcript.md\n  decklog export html latest -o run.html"
+    after_help = "Examples:\n  decklog export csv messages --since 7d > messages.csv\n  decklog export jsonl calls --tool Bash --status failed\n  decklog export markdown latest -o transcript.md\n  decklog export html latest -o run.html\n  decklog export sqlite log.sqlite --since 30d"
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -35,7 +37,7 @@ pub struct Args {
     #[arg(long, short, global = true, value_name = "FILE", display_order = 100)]
     output: Option<PathBuf>,
     /// Replace the file if it exists
-    #[arg(long, global = true, requires = "output", display_order = 101)]
+    #[arg(long, global = true, display_order = 101)]
     force: bool,
 }
 
@@ -58,6 +60,9 @@ enum Format {
     /// The same as the command of that name prints with --json.
     #[command(mut_subcommands(without_display_options))]
     Jsonl(What),
+    /// All records, or those of some kinds and times, as a database of SQLite
+    #[cfg(feature = "sql")]
+    Sqlite(sqlite::Args),
     /// A conversation as a transcript, or a list as a table
     ///
     /// Contents are escaped: on GitHub and elsewhere they show as text, load nothing and mention
@@ -121,6 +126,18 @@ fn without_display_options(list: Command) -> Command {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    #[cfg(feature = "sql")]
+    if let Format::Sqlite(what) = &args.format {
+        if args.output.is_some() {
+            return Err(Failure::usage("'export sqlite' takes the file without -o"));
+        }
+        return sqlite::run(what, args.force, context);
+    }
+    if args.force && args.output.is_none() {
+        return Err(Failure::usage(
+            "--force is for a file: give one with --output",
+        ));
+    }
     if let Some(path) = args.output.as_deref().and_then(files::named) {
         return files::write_to(path, args.force, context, |context| write(args, context));
     }
@@ -135,6 +152,8 @@ fn write(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let (what, sheet) = match &args.format {
         Format::Csv { style, what } => (what, Some(Sheet::Csv(*style))),
         Format::Jsonl(what) => (what, None),
+        #[cfg(feature = "sql")]
+        Format::Sqlite(what) => return sqlite::run(what, false, context),
         Format::Markdown(what) => (what, Some(Sheet::Markdown)),
         #[cfg(feature = "page")]
         Format::Html { what } => return html::write(what.as_ref(), context),

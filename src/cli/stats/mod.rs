@@ -316,7 +316,7 @@ fn table<'s, S: 's, K: IntoIterator<Item = Cell>>(
     columns: &Columns<S>,
     rows: impl Iterator<Item = (K, &'s S)>,
 ) -> Table {
-    let numbers = columns.iter().map(|(column, _)| *column);
+    let numbers = columns.iter().map(|(column, _)| column.clone());
     let row = |(key, sums): (K, &S)| {
         let numbers = columns.iter().map(|(_, cell)| cell(sums));
         key.into_iter().chain(numbers).collect()

@@ -146,6 +146,8 @@ pub(crate) struct ObjectEntry {
     pub kind: String,
     /// Its size.
     pub bytes: u64,
+    /// The SHA-256 of all its bytes.
+    pub sha256: Digest,
     /// The parts of segments that it holds, one after another.
     pub pieces: Vec<Piece>,
 }

@@ -46,6 +46,7 @@ pub(super) async fn upload(
             buffer: Vec::new(),
             parts,
             bytes: 0,
+            hash: Sha256::new(),
         };
         let pieces = match format {
             Format::Jsonl => compress(&store, &planned, &mut out, &done),
@@ -57,19 +58,20 @@ pub(super) async fn upload(
         }
         let pieces = pieces?;
         out.end()?;
-        Ok((pieces, out.bytes))
+        Ok((pieces, out.bytes, Digest(out.hash.finalize().into())))
     });
     let sent = send(&*objects, &object, received).await;
     let read = read
         .await
         .map_err(|e| Error::new(ErrorKind::Io, e.to_string()));
     // If reading failed, the upload was given up, and the first failure is the reason.
-    let (pieces, bytes) = read??;
+    let (pieces, bytes, sha256) = read??;
     sent?;
     Ok(ObjectEntry {
         object,
         kind: kind.stem().to_owned(),
         bytes,
+        sha256,
         pieces,
     })
 }
@@ -118,10 +120,12 @@ struct Parts {
     buffer: Vec<u8>,
     parts: mpsc::Sender<Result<Bytes, ()>>,
     bytes: u64,
+    hash: Sha256,
 }
 
 impl Parts {
     fn send(&mut self, part: Vec<u8>) -> io::Result<()> {
+        self.hash.update(&part);
         self.bytes += part.len() as u64;
         let sent = self.parts.blocking_send(Ok(part.into()));
         sent.map_err(|_| io::ErrorKind::BrokenPipe.into())

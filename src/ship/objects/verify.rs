@@ -4,16 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
+use object_store::ObjectStoreExt as _;
 use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::CONCURRENT;
 use super::client::Objects;
-use super::layout::{DayManifest, ObjectEntry, Piece, StoreState};
-use super::read::{Sink, read};
+use super::layout::{DayManifest, ObjectEntry, Piece, StoreState, path};
+use super::read::{Difference, Sink, read};
 use crate::error::{ErrorKind, Result};
 use crate::segment::seal::Digest;
 use crate::segment::{Damage, SegmentName};
+use crate::ship::{Format, remote};
 use crate::storage::{Access, Memory, Storage, append_all, io_error};
 use crate::store::SealLog;
 
@@ -108,31 +111,53 @@ impl Objects {
                 Err(e) => found.add(&entry.manifest, e)?,
             }
         }
-        self.objects_of(&manifests, &mut found).await?;
+        self.objects_of(state.format, &manifests, &mut found)
+            .await?;
         compare_seals(&chain, &manifests, &mut found)?;
         Ok(found)
     }
 
     /// Reads an object that was just written, and compares it with its entry.
     pub(super) async fn read_back(&self, entry: &ObjectEntry) -> Result<()> {
-        let (Hashed, difference) = read(Arc::clone(&self.store), entry.clone(), Hashed).await?;
-        match difference {
+        match self.compare(Format::Jsonl, entry.clone()).await? {
             Some(reason) => Err(self.damaged(&entry.object, &reason)),
             None => Ok(()),
         }
     }
 
+    /// Compares an object of whatever format with its entry.
+    async fn compare(&self, format: Format, entry: ObjectEntry) -> Result<Difference> {
+        if format == Format::Jsonl {
+            let (Hashed, difference) = read(Arc::clone(&self.store), entry, Hashed).await?;
+            return Ok(difference);
+        }
+        let got = match self.store.get(&path(&entry.object)).await {
+            Err(object_store::Error::NotFound { .. }) => {
+                return Ok(Some("it is missing".to_owned()));
+            }
+            got => got.map_err(|e| remote("read", &entry.object, e))?,
+        };
+        let mut hash = Sha256::new();
+        let mut chunks = got.into_stream();
+        while let Some(chunk) = chunks.next().await {
+            hash.update(&chunk.map_err(|e| remote("read", &entry.object, e))?);
+        }
+        let is_same = Digest(hash.finalize().into()) == entry.sha256;
+        Ok((!is_same).then(|| "its bytes were changed".to_owned()))
+    }
+
     async fn objects_of(
         &self,
+        format: Format,
         manifests: &[DayManifest],
         found: &mut RemoteVerification,
     ) -> Result<()> {
         let entries = manifests.iter().flat_map(|manifest| &manifest.objects);
         let reads = entries.map(|entry| {
-            let (store, entry) = (Arc::clone(&self.store), entry.clone());
+            let entry = entry.clone();
             async move {
                 let object = entry.object.clone();
-                let (Hashed, difference) = read(store, entry, Hashed).await?;
+                let difference = self.compare(format, entry).await?;
                 Ok::<_, crate::Error>(difference.map(|reason| RemoteDamage { object, reason }))
             }
         });

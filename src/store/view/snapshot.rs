@@ -10,10 +10,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Extent, Hasher, Index, Loc, Row, RowId, Table};
 #[cfg(feature = "http")]
 use crate::line::object_of;
+#[cfg(feature = "rows")]
+use crate::line::row_of;
 use crate::line::{
     Decoded, Envelope, LINE_BYTES_MAX, Line, Reason, TypedRecord, Value, classify, decode,
     decode_as, envelope_of_own, is_intact, piece_at,
 };
+#[cfg(feature = "rows")]
+use crate::record::columns::ColumnSet;
 use crate::record::{Day, Kind};
 use crate::segment::{Damage, DamageCounts, Report, SegmentName, Window};
 use crate::storage::{full_path, io_error};
@@ -194,6 +198,18 @@ impl<'a> Snapshot<'a> {
             return Err(err.with_path(&path).with_offset(offset));
         }
         Ok(line)
+    }
+
+    /// The values of the wanted columns of the record at a location. `None` if the line must be
+    /// decoded for them.
+    #[cfg(feature = "rows")]
+    pub(crate) fn read_columns(
+        &self,
+        kind: Kind,
+        loc: Loc,
+        wanted: ColumnSet,
+    ) -> Result<Option<crate::record::columns::Row>> {
+        Ok(row_of(kind, &self.intact_line(loc)?, wanted))
     }
 
     /// The record at a location as JSON object, without the fields that describe the line. `None`
