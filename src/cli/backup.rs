@@ -36,18 +36,18 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     options.is_backup = true;
     let mut shipper = Shipper::new(&store, &destination, options)?;
     let progress = shipper.progress();
-    let shipped = with_progress(&progress, context.json, || shipper.ship())?;
-    let (new, last) = (bytes(shipped.bytes), count(shipped.last_seq));
+    let outcome = with_progress(&progress, context.json, || shipper.ship())?;
+    let (new, last) = (bytes(outcome.bytes), count(outcome.last_seq));
     let to = one_line(&args.destination);
     let text = if args.dry_run {
         format!("{new} of lines would be copied to {to}, up to seq {last}")
     } else {
         format!(
             "{to} has the store up to seq {last}: {new} of lines new, {} compressed, {} removed",
-            bytes(shipped.bytes_written),
-            counted(shipped.objects_removed, "object")
+            bytes(outcome.bytes_written),
+            counted(outcome.objects_removed, "object")
         )
     };
-    context.print(&shipped, &text)?;
-    Ok(Exit::with_findings(tell_of_unlike(&shipped)))
+    context.print(&outcome, &text)?;
+    Ok(Exit::with_findings(tell_of_unlike(&outcome)))
 }

@@ -46,6 +46,8 @@ struct Report<'a> {
     good: bool,
     findings: &'a [Finding],
     bytes: u64,
+    #[cfg(feature = "ship")]
+    ships: &'a [decklog::ship::ShipStatus],
     #[serde(flatten)]
     health: &'a Health,
 }
@@ -61,6 +63,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         findings.push(of_manifest(manifest, &mut counts));
     }
     findings.extend(self::findings(&health, counts));
+    #[cfg(feature = "ship")]
+    let ships = store.ships();
+    #[cfg(feature = "ship")]
+    findings.extend(ships.iter().filter_map(of_ship));
     if args.strict {
         let disk = Disk::new(&path);
         let found = decklog::verify(&disk)?;
@@ -75,12 +81,46 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             good: findings.is_empty(),
             findings: &findings,
             bytes: health.bytes(),
+            #[cfg(feature = "ship")]
+            ships: &ships,
             health: &health,
         })?;
     } else {
+        #[cfg(feature = "ship")]
+        for ship in &ships {
+            let text = copy(ship, health.last_seq);
+            context.out.line(&format!("{:<11} {text}", "copy"))?;
+        }
         text(&mut context.out, &store, &health, &findings)?;
     }
     Ok(Exit::with_findings(!findings.is_empty()))
+}
+
+/// How far a copy of the log is behind it.
+#[cfg(feature = "ship")]
+fn copy(ship: &decklog::ship::ShipStatus, last_seq: u64) -> String {
+    let destination = one_line(&ship.destination);
+    let behind = match ship.lines_behind(last_seq) {
+        0 => "up to date".to_owned(),
+        lines => format!("{} behind", counted(lines, "line")),
+    };
+    let last = match ship.at {
+        0 => "never copied".to_owned(),
+        at => format!("last copied {}", moment(at)),
+    };
+    format!("{destination}: {behind}, {last}")
+}
+
+/// A copy whose last run failed.
+#[cfg(feature = "ship")]
+fn of_ship(ship: &decklog::ship::ShipStatus) -> Option<Finding> {
+    let error = ship.error.as_ref()?;
+    let (destination, error) = (one_line(&ship.destination), one_line(error));
+    Some(Finding {
+        about: "copy",
+        what: format!("{destination}: the last run failed: {error}"),
+        to_do: "run 'decklog ship' again: it continues where it stopped",
+    })
 }
 
 /// A problem of the manifest, which is not counted with the others.

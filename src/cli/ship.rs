@@ -57,20 +57,20 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     if !args.follow {
         let progress = shipper.progress();
         let is_json = context.json;
-        let shipped = with_progress(&progress, is_json, || shipper.ship())?;
-        print(context, &shipped, destination.name(), args.dry_run)?;
-        return Ok(Exit::with_findings(tell_of_unlike(&shipped)));
+        let outcome = with_progress(&progress, is_json, || shipper.ship())?;
+        print(context, &outcome, destination.name(), args.dry_run)?;
+        return Ok(Exit::with_findings(tell_of_unlike(&outcome)));
     }
     let mut backoff = Backoff::default();
     let mut is_first = true;
     loop {
         match shipper.ship() {
-            Ok(shipped) => {
-                if is_first || shipped.has_changes() {
-                    print(context, &shipped, destination.name(), args.dry_run)?;
+            Ok(outcome) => {
+                if is_first || outcome.has_changes() {
+                    print(context, &outcome, destination.name(), args.dry_run)?;
                     context.out.flush()?;
                 }
-                tell_of_unlike(&shipped);
+                tell_of_unlike(&outcome);
                 backoff.reset();
                 is_first = false;
                 thread::sleep(Duration::from_secs(args.interval));

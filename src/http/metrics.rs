@@ -110,7 +110,12 @@ impl Collector for OfStore {
         self.of_queue(&mut to)?;
         // The other metrics are reported even if the store cannot be read.
         match self.store.counts() {
-            Ok(counts) => of_store(&mut to, &counts),
+            Ok(counts) => {
+                of_store(&mut to, &counts)?;
+                #[cfg(feature = "ship")]
+                of_ships(&mut to, &self.store.ships(), counts.last_seq)?;
+                Ok(())
+            }
             Err(error) => {
                 tracing::warn!(%error, "the store cannot be read");
                 to.one("store_readable", IS_READABLE, &ConstGauge::new(0_u64))
@@ -177,6 +182,34 @@ fn of_store(to: &mut Numbers<'_>, counts: &Counts) -> fmt::Result {
     let by_class = by_class.map(|(class, count)| (class.as_str(), count));
     to.each("damage", help, None, "class", by_class, gauge)?;
     to.times("fsync", "How long fsyncs of files took", syncs)
+}
+
+/// The copies of the store, as the last runs of `decklog ship` on this machine left them.
+#[cfg(feature = "ship")]
+fn of_ships(to: &mut Numbers<'_>, ships: &[crate::ship::ShipStatus], last_seq: u64) -> fmt::Result {
+    use crate::ship::ShipStatus;
+    let by = |number: &dyn Fn(&ShipStatus) -> u64| -> Vec<(&str, u64)> {
+        let each = ships.iter();
+        each.map(|ship| (&*ship.destination, number(ship)))
+            .collect()
+    };
+    let (label, gauge) = ("destination", ConstGauge::new);
+    let help = "Lines that are not in the copy yet";
+    let behind = by(&|ship| ship.lines_behind(last_seq));
+    to.each("ship_lines_behind", help, None, label, behind, gauge)?;
+    let help = "When the copy was last brought up to date, in seconds since 1970; 0 if never";
+    let at = by(&|ship| ship.at.max(0).cast_unsigned() / 1_000);
+    to.each(
+        "ship_last_success",
+        help,
+        Some(&Unit::Seconds),
+        label,
+        at,
+        gauge,
+    )?;
+    let help = "Whether the last run of 'decklog ship' failed";
+    let failing = by(&|ship| u64::from(ship.error.is_some()));
+    to.each("ship_failing", help, None, label, failing, gauge)
 }
 
 /// Writes metrics to the encoder.

@@ -26,7 +26,7 @@ pub struct Destination {
 #[derive(Debug, Clone)]
 pub(super) enum Place {
     Objects(Objects),
-    Postgres(Config),
+    Postgres(Box<Config>),
 }
 
 impl Destination {
@@ -70,7 +70,10 @@ impl Destination {
             .iter()
             .any(|it| text.starts_with(it))
         {
-            (Place::Postgres(Config::parse(text)?), Config::name(text))
+            (
+                Place::Postgres(Box::new(Config::parse(text)?)),
+                Config::name(text),
+            )
         } else {
             let objects = match Url::parse(text) {
                 // A drive letter is no scheme.

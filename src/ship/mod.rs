@@ -119,7 +119,7 @@ pub struct ShipOptions {
 }
 
 impl ShipOptions {
-    fn check_backup(&self) -> Result<()> {
+    fn check_backup(self) -> Result<()> {
         if self.is_backup && self.format != Format::Jsonl {
             let message = format!(
                 "a backup is jsonl: a store cannot be made of {}",
@@ -203,7 +203,7 @@ impl Progress {
 
 #[derive(Debug)]
 enum Kind {
-    Objects(objects::ObjectShipper),
+    Objects(Box<objects::ObjectShipper>),
     Postgres(Box<postgres::PostgresShipper>),
 }
 
@@ -211,7 +211,7 @@ enum Kind {
 #[derive(Debug)]
 pub struct Shipper {
     runtime: Arc<Runtime>,
-    shipper: Kind,
+    kind: Kind,
     progress: Progress,
     store: Store,
     destination: String,
@@ -234,21 +234,22 @@ impl Shipper {
             Place::Objects(objects) => {
                 options.check_backup()?;
                 let objects = objects.clone();
-                Kind::Objects(objects::ObjectShipper::new(objects, log, options, shared))
+                let shipper = objects::ObjectShipper::new(objects, log, options, shared);
+                Kind::Objects(Box::new(shipper))
             }
             Place::Postgres(_) if options.is_backup => {
                 let message = "a database holds no backup: give a directory or object storage";
                 return Err(Error::invalid(message));
             }
             Place::Postgres(config) => {
-                let config = config.clone();
+                let config = (**config).clone();
                 let shipper = postgres::PostgresShipper::new(config, log, options, shared);
                 Kind::Postgres(Box::new(shipper))
             }
         };
         Ok(Shipper {
             runtime: destination.runtime(),
-            shipper,
+            kind: shipper,
             progress,
             store: store.clone(),
             destination: destination.name().to_owned(),
@@ -270,7 +271,7 @@ impl Shipper {
     /// the store was rewritten again and again, or another machine ships the same store.
     pub fn ship(&mut self) -> Result<Shipped> {
         let shipped = self.runtime.block_on(async {
-            match &mut self.shipper {
+            match &mut self.kind {
                 Kind::Objects(shipper) => shipper.ship().await,
                 Kind::Postgres(shipper) => shipper.ship().await,
             }

@@ -99,7 +99,8 @@ impl Store {
         let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
         let is_status = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str());
-            name.is_some_and(|name| name.starts_with("ship.") && name.ends_with(".json"))
+            name.is_some_and(|name| name.starts_with("ship."))
+                && path.extension().is_some_and(|it| it == "json")
         };
         let mut found: Vec<ShipStatus> = paths
             .filter(is_status)

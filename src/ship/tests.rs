@@ -1,6 +1,11 @@
 //! What is in object storage is what was in the log, whatever fails on the way.
 
-#![allow(clippy::unwrap_used, clippy::too_many_lines)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::too_many_lines,
+    clippy::cast_possible_wrap,
+    clippy::case_sensitive_file_extension_comparisons
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -80,10 +85,10 @@ impl ObjectStore for Failing {
         opts: PutOptions,
     ) -> Result<PutResult> {
         let (runs, succeeds) = self.next();
-        let put = match runs {
-            true => self.inner.put_opts(at, payload, opts).await?,
-            false => return Err(gone()),
-        };
+        if !runs {
+            return Err(gone());
+        }
+        let put = self.inner.put_opts(at, payload, opts).await?;
         succeeds.then_some(put).ok_or_else(gone)
     }
 

@@ -70,7 +70,7 @@ impl Log {
             updated_at: at(self.now),
         );
         let mut records: Vec<Record> = vec![begun.into()];
-        for nth in 0..self.rng.below(8) as i64 {
+        for nth in 0..i64::try_from(self.rng.below(8)).unwrap() {
             // U+0000 is no text in PostgreSQL.
             let text = format!("{} {nth} ü\0\n", word(id));
             let message = ConversationMessage::new(id, Role::Assistant, text)
@@ -257,7 +257,7 @@ fn objects_are_whole_after_kills() {
         let mut objects = 0;
         super::erase::each_file(&bucket, &mut |path, bytes| {
             let name = path.to_str().unwrap();
-            if name.ends_with(".zst") {
+            if path.extension().is_some_and(|it| it == "zst") {
                 objects += 1;
                 let lines = zstd::stream::decode_all(bytes).unwrap();
                 let text = String::from_utf8_lossy(&lines);
@@ -299,7 +299,7 @@ fn rows_are_whole_after_kills() {
     };
     let dir = tempfile::tempdir().unwrap();
     kill_shippers(postgres.url(), dir.path(), &mut |log| {
-        compare(&postgres, log)
+        compare(&postgres, log);
     });
 }
 

@@ -3,6 +3,8 @@
 pub mod csv;
 #[cfg(feature = "page")]
 pub mod html;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod sheet;
 #[cfg(feature = "sql")]
 mod sqlite;
@@ -63,6 +65,9 @@ enum Format {
     /// All records, or those of some kinds and times, as a database of SQLite
     #[cfg(feature = "sql")]
     Sqlite(sqlite::Args),
+    /// The records of one kind, or those of some time, as a Parquet file
+    #[cfg(feature = "parquet")]
+    Parquet(parquet::Args),
     /// A conversation as a transcript, or a list as a table
     ///
     /// Contents are escaped: on GitHub and elsewhere they show as text, load nothing and mention
@@ -133,6 +138,13 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         }
         return sqlite::run(what, args.force, context);
     }
+    #[cfg(feature = "parquet")]
+    if let Format::Parquet(what) = &args.format {
+        if args.output.is_some() {
+            return Err(Failure::usage("'export parquet' takes the file without -o"));
+        }
+        return parquet::run(what, args.force, context);
+    }
     if args.force && args.output.is_none() {
         return Err(Failure::usage(
             "--force is for a file: give one with --output",
@@ -154,6 +166,8 @@ fn write(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         Format::Jsonl(what) => (what, None),
         #[cfg(feature = "sql")]
         Format::Sqlite(what) => return sqlite::run(what, false, context),
+        #[cfg(feature = "parquet")]
+        Format::Parquet(what) => return parquet::run(what, false, context),
         Format::Markdown(what) => (what, Some(Sheet::Markdown)),
         #[cfg(feature = "page")]
         Format::Html { what } => return html::write(what.as_ref(), context),

@@ -41,13 +41,12 @@ struct Files {
 impl Sink for Files {
     fn bytes(&mut self, piece: &Piece, offset: u64, bytes: &[u8]) -> Result<()> {
         let io = |e| io_error(&*self.disk, "write", &piece.file, e);
-        let file = match self.open.get(&piece.file) {
-            Some(file) => Arc::clone(file),
-            None => {
-                let file = self.disk.open(&piece.file, Access::Overwrite).map_err(io)?;
-                self.open.insert(piece.file.clone(), Arc::clone(&file));
-                file
-            }
+        let file = if let Some(file) = self.open.get(&piece.file) {
+            Arc::clone(file)
+        } else {
+            let file = self.disk.open(&piece.file, Access::Overwrite).map_err(io)?;
+            self.open.insert(piece.file.clone(), Arc::clone(&file));
+            file
         };
         write_all_at(&*file, bytes, offset).map_err(io)?;
         self.progress.advance(bytes.len() as u64);

@@ -49,11 +49,11 @@ pub(super) async fn read<S: Sink>(
     }
     let (sender, receiver) = mpsc::channel(4);
     let split = tokio::task::spawn_blocking(move || {
-        let mut received = Received {
+        let mut input = Received {
             receiver,
             chunk: Bytes::new(),
         };
-        let difference = split(&mut received, &entry, &mut sink)?;
+        let difference = split(&mut input, &entry, &mut sink)?;
         Ok((sink, difference))
     });
     let mut chunks = got.into_stream();

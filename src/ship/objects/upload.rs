@@ -44,7 +44,7 @@ pub(super) async fn upload(
     let read = tokio::task::spawn_blocking(move || {
         let mut out = Parts {
             buffer: Vec::new(),
-            parts,
+            sender: parts,
             bytes: 0,
             hash: Sha256::new(),
         };
@@ -54,10 +54,10 @@ pub(super) async fn upload(
             Format::Parquet => super::parquet::write(&store, &planned, &mut out, &done),
         };
         if pieces.is_err() {
-            let _ = out.parts.blocking_send(Err(()));
+            let _ = out.sender.blocking_send(Err(()));
         }
         let pieces = pieces?;
-        out.end()?;
+        out.end();
         Ok((pieces, out.bytes, Digest(out.hash.finalize().into())))
     });
     let sent = send(&*objects, &object, received).await;
@@ -87,12 +87,9 @@ async fn send(
         return Ok(());
     };
     let doing = |e| remote("write", object, e);
-    let second = match parts.recv().await {
-        None => {
-            let put = objects.put(&location, PutPayload::from_bytes(first)).await;
-            return put.map(drop).map_err(doing);
-        }
-        Some(second) => second,
+    let Some(second) = parts.recv().await else {
+        let put = objects.put(&location, PutPayload::from_bytes(first)).await;
+        return put.map(drop).map_err(doing);
     };
     let mut upload = objects.put_multipart(&location).await.map_err(doing)?;
     let sent = async {
@@ -118,7 +115,7 @@ async fn send(
 /// Collects compressed bytes and passes them on in parts.
 struct Parts {
     buffer: Vec<u8>,
-    parts: mpsc::Sender<Result<Bytes, ()>>,
+    sender: mpsc::Sender<Result<Bytes, ()>>,
     bytes: u64,
     hash: Sha256,
 }
@@ -127,16 +124,15 @@ impl Parts {
     fn send(&mut self, part: Vec<u8>) -> io::Result<()> {
         self.hash.update(&part);
         self.bytes += part.len() as u64;
-        let sent = self.parts.blocking_send(Ok(part.into()));
+        let sent = self.sender.blocking_send(Ok(part.into()));
         sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
     /// Sends the last part.
-    fn end(&mut self) -> Result<()> {
+    fn end(&mut self) {
         let part = std::mem::take(&mut self.buffer);
         // The reason why the upload ended is its own error.
         let _ = self.send(part);
-        Ok(())
     }
 }
 

@@ -13,7 +13,7 @@ use super::CONCURRENT;
 use super::client::Objects;
 use super::layout::{DayManifest, ObjectEntry, Piece, StoreState, path};
 use super::read::{Difference, Sink, read};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::segment::seal::Digest;
 use crate::segment::{Damage, SegmentName};
 use crate::ship::{Format, remote};
@@ -158,7 +158,7 @@ impl Objects {
             async move {
                 let object = entry.object.clone();
                 let difference = self.compare(format, entry).await?;
-                Ok::<_, crate::Error>(difference.map(|reason| RemoteDamage { object, reason }))
+                Ok::<_, Error>(difference.map(|reason| RemoteDamage { object, reason }))
             }
         });
         let differences: Vec<Option<RemoteDamage>> = futures_util::stream::iter(reads)
@@ -180,7 +180,7 @@ impl Objects {
 
 impl RemoteVerification {
     /// Damage is a finding; anything else is an error.
-    fn add(&mut self, object: &str, e: crate::Error) -> Result<()> {
+    fn add(&mut self, object: &str, e: Error) -> Result<()> {
         if e.kind() != ErrorKind::Damaged {
             return Err(e);
         }

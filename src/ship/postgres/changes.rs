@@ -1,6 +1,7 @@
 //! Finds what to copy and what to remove.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use uuid::Uuid;
 
@@ -131,7 +132,8 @@ impl Session {
             }
             let mut is_same = stage.is_same();
             if schema::may_move(kind) {
-                is_same.push_str(&format!(" AND k.at = t.{time}"));
+                // Writing to a String cannot fail.
+                let _ = write!(is_same, " AND k.at = t.{time}");
             }
             let sql = format!(
                 "DELETE FROM {table} t WHERE {of_day} AND NOT EXISTS (SELECT FROM decklog_keys k WHERE {is_same})"

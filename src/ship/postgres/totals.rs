@@ -1,6 +1,7 @@
 //! The sums of each day's messages, in `daily_totals`.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use super::binary::Rows;
@@ -8,7 +9,7 @@ use super::changes::lock_store;
 use super::rows::copy_in;
 use super::schema::{self, TOTALS, quoted};
 use super::{Session, failed};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::query::RollupQuery;
 use crate::record::columns::{Cell, Row};
 use crate::record::declare::Fields as _;
@@ -64,7 +65,7 @@ impl Session {
                 let summed = tokio::task::spawn_blocking(move || store.rollups(&query));
                 summed
                     .await
-                    .map_err(|e| crate::Error::new(crate::ErrorKind::Io, e.to_string()))??
+                    .map_err(|e| Error::new(ErrorKind::Io, e.to_string()))??
             };
             let transaction = self.client.transaction().await.map_err(summing)?;
             lock_store(&transaction, store_id).await.map_err(summing)?;
@@ -108,7 +109,8 @@ fn states(point: &Point) -> BTreeMap<String, String> {
         let text = texts.entry(segment.name.day.to_string()).or_default();
         let seal = segment.seal.as_ref().map(|seal| seal.sha256.to_string());
         let seal = seal.unwrap_or_default();
-        text.push_str(&format!("{} {} {seal}\n", segment.name, segment.bytes));
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{} {} {seal}", segment.name, segment.bytes);
     }
     let states = texts.into_iter();
     states
