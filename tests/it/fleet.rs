@@ -4,6 +4,7 @@
 //! `DECKLOG_SHIPS` sets the number of runs that are killed, for each destination. PostgreSQL is
 //! started on a temporary directory and a loopback port; its programs must be installed.
 
+mod document;
 mod postgres;
 
 use std::collections::{BTreeMap, BTreeSet};
