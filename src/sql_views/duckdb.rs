@@ -77,7 +77,6 @@ impl Dialect for DuckDb {
     fn head(&self) -> String {
         let format = self.format;
         let why = match format {
-            // So are those of Parquet: before 2.0, hive_partitioning and schema exclude each other.
             ObjectFormat::Jsonl => "as the lines of turns have a field named kind",
             ObjectFormat::Parquet => "as before 2.0 it cannot be combined with a schema",
         };

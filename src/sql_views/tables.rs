@@ -6,6 +6,12 @@ use super::location::{absolute, quoted};
 use crate::error::{Error, Result};
 use crate::record::Kind;
 
+/// The columns of a kind. A rollup's own day is that of its row.
+fn names(kind: Kind) -> impl Iterator<Item = &'static str> {
+    let names = kind.columns().iter().map(|column| column.name);
+    names.filter(|name| *name != "day")
+}
+
 /// The views over files of `decklog export sqlite`.
 pub(super) fn sqlite<'a>(files: impl Iterator<Item = &'a str>) -> Result<String> {
     let files = files.map(absolute).collect::<Result<Vec<_>>>()?;
@@ -22,10 +28,7 @@ pub(super) fn sqlite<'a>(files: impl Iterator<Item = &'a str>) -> Result<String>
         script.push_str(&format!("\nATTACH {} AS store_{nth};\n", quoted(file)));
     }
     for kind in kinds() {
-        let names = kind.columns().iter().map(|column| column.name);
-        // A rollup's own day is that of its row.
-        let names = names.filter(|name| *name != "day");
-        let columns = listed(["store_id", "seq", "day"].into_iter().chain(names), 4);
+        let columns = listed(["store_id", "seq", "day"].into_iter().chain(names(kind)), 4);
         let selects =
             (0..files.len()).map(|nth| format!("SELECT\n{columns}\nFROM store_{nth}.{kind}"));
         let selects = selects.collect::<Vec<_>>().join("\nUNION ALL\n");
@@ -52,9 +55,14 @@ SET TimeZone = 'UTC';
     .to_owned();
     // The sums of days are in daily_totals.
     for kind in kinds().filter(|kind| *kind != Kind::Rollups) {
-        let time = kind.time_column();
+        let day = format!(
+            "CAST({} AT TIME ZONE 'UTC' AS date) AS day",
+            kind.time_column()
+        );
+        let columns = ["store_id", "seq", &day].into_iter().chain(names(kind));
+        let columns = listed(columns, 4);
         script.push_str(&format!(
-            "\nCREATE OR REPLACE TEMP VIEW {kind} AS\nSELECT *, CAST({time} AT TIME ZONE 'UTC' AS date) AS day\nFROM public.{kind};\n"
+            "\nCREATE OR REPLACE TEMP VIEW {kind} AS\nSELECT\n{columns}\nFROM public.{kind};\n"
         ));
     }
     Ok(script)
