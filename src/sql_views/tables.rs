@@ -59,8 +59,9 @@ SET TimeZone = 'UTC';
             "CAST({} AT TIME ZONE 'UTC' AS date) AS day",
             kind.time_column()
         );
-        let columns = ["store_id", "seq", &day].into_iter().chain(names(kind));
-        let columns = listed(columns, 4);
+        let names = names(kind).map(str::to_owned);
+        let own = ["store_id".to_owned(), "seq".to_owned(), day];
+        let columns = listed(own.into_iter().chain(names), 4);
         script.push_str(&format!(
             "\nCREATE OR REPLACE TEMP VIEW {kind} AS\nSELECT\n{columns}\nFROM public.{kind};\n"
         ));
