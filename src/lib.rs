@@ -42,6 +42,12 @@
 //! - [`storage`] has the trait for file access: the disk by default, other implementations for
 //!   tests.
 
+// `rows` alone has the columns of records, and no rows.
+#![cfg_attr(
+    all(feature = "rows", not(any(feature = "ship", feature = "sql"))),
+    allow(dead_code)
+)]
+
 #[cfg(feature = "http")]
 pub mod access;
 pub mod analytics;
@@ -88,6 +94,8 @@ pub mod ship;
 pub mod spans;
 #[cfg(feature = "sql")]
 pub mod sql;
+#[cfg(feature = "rows")]
+pub mod sql_views;
 pub mod storage;
 mod store;
 

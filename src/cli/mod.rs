@@ -64,6 +64,8 @@ mod ship;
 mod show;
 #[cfg(feature = "sql")]
 mod sql;
+#[cfg(feature = "rows")]
+mod sql_views;
 mod state;
 mod stats;
 mod stdin;
@@ -215,6 +217,8 @@ commands! {
         Pull pull,
         #[cfg(feature = "ship")]
         Backup backup,
+        #[cfg(feature = "rows")]
+        SqlViews sql_views,
     }
     "Servers" {
         #[cfg(feature = "mcp")]

@@ -36,7 +36,7 @@ pub(crate) enum ColumnType {
 }
 
 impl ColumnType {
-    const fn of(class: Class) -> ColumnType {
+    pub(crate) const fn of(class: Class) -> ColumnType {
         match class {
             Class::Uuid => ColumnType::Uuid,
             Class::Id

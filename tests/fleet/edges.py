@@ -14,8 +14,6 @@ import subprocess
 import zlib
 from datetime import datetime, timezone
 
-import layout
-
 DAY = 1_764_547_200_000  # 2025-12-01
 ID = "{:08x}-0000-4000-8000-000000000000"
 
@@ -193,7 +191,9 @@ def main():
     args = parser.parse_args()
     store = args.dir / "one"
     subprocess.run([args.decklog, "--store", store, "record"], input=b"", check=True, stdout=subprocess.DEVNULL)
-    writer = Writer(store, layout.fields(args.decklog))
+    out = subprocess.run([args.decklog, "schema", "--json"], check=True, capture_output=True).stdout
+    kinds = map(json.loads, out.splitlines())
+    writer = Writer(store, {kind["kind"]: [field["name"] for field in kind["fields"]] for kind in kinds})
     for write in (turns, calls, proposals, inbox, conversations, events):
         write(writer)
     shutil.copytree(store, args.dir / "union")

@@ -1,4 +1,4 @@
-"""The engines: each reads the objects of DIR/shipped, or tables that were loaded from them."""
+"""The engines: each reads the objects of DIR/shipped, or tables, through `decklog sql-views`."""
 import datetime
 import json
 import os
@@ -13,9 +13,6 @@ import sys
 import tempfile
 import time
 
-import layout
-import load
-import prologues
 import s3
 
 STORES = ["one", "two", "three"]
@@ -37,9 +34,13 @@ class Engine:
     def stores(self):
         return [self.dir / name for name in STORES if (self.dir / name).exists()]
 
-    def prologue(self, name, **options):
-        engine = prologues.ENGINES[name](self.format, self.location, **options)
-        return prologues.prologue(engine, prologues.schema(self.decklog))
+    def views(self, engine, *locations):
+        """The statements of the views."""
+        format = [] if "tables" in self.formats else ["--format", self.format]
+        command = [self.decklog, "sql-views", engine, *locations, *format]
+        script = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        # Each ends with a semicolon at the end of a line.
+        return [part.strip() for part in script.split(";\n") if part.strip()]
 
     def setup(self):
         raise NotImplementedError
@@ -50,11 +51,6 @@ class Engine:
 
     def close(self):
         pass
-
-
-def statements(script):
-    """The statements of a prologue: each ends with a semicolon at the end of a line."""
-    return [part.strip() for part in script.split(";\n") if part.strip()]
 
 
 def instant(value):
@@ -83,7 +79,7 @@ class DuckDB(Engine):
             self.connection.execute(
                 f"CREATE SECRET (TYPE s3, KEY_ID '{s3.KEY}', SECRET '{s3.SECRET}', REGION 'us-east-1',"
                 f" ENDPOINT '{self.server.host}', URL_STYLE 'path', USE_SSL false)")
-        for part in statements(self.prologue("duckdb")):
+        for part in self.views("duckdb", self.location):
             self.connection.execute(part)
 
     def query(self, sql):
@@ -105,12 +101,10 @@ class ClickHouse(Engine):
 
         self.session = Session()
         self.session.query("SET max_threads = 1")
-        options = {}
-        if self.server:
-            self.location = f"{self.server.url}/{s3.BUCKET}/{self.format}"
-            options["options"] = f", '{s3.KEY}', '{s3.SECRET}'"
-        for part in statements(self.prologue("clickhouse", **options)):
-            self.session.query(part)
+        location = f"{self.server.url}/{s3.BUCKET}/{self.format}" if self.server else self.location
+        for part in self.views("clickhouse", location):
+            # The keys come after the URL.
+            self.session.query(re.sub(r"\bs3\('[^']*'", rf"\g<0>, '{s3.KEY}', '{s3.SECRET}'", part))
 
     def query(self, sql):
         answer = self.session.query(sql, "JSONCompactEachRow")
@@ -142,7 +136,7 @@ class DataFusion(Engine):
             store = AmazonS3(bucket_name=s3.BUCKET, endpoint=self.server.url, region="us-east-1", access_key_id=s3.KEY,
                              secret_access_key=s3.SECRET, allow_http=True)
             self.context.register_object_store(f"s3://{s3.BUCKET}/", store, None)
-        for part in statements(self.prologue("datafusion")):
+        for part in self.views("datafusion", self.location):
             self.context.sql(part).collect()
 
     def query(self, sql):
@@ -189,7 +183,7 @@ class Spark(Engine):
                             "spark.ui.showConsoleProgress": "false"}.items():
             builder = builder.config(name, value)
         self.session = builder.getOrCreate()
-        for part in statements(self.prologue("spark")):
+        for part in self.views("spark", self.location):
             self.session.sql(part)
 
     def query(self, sql):
@@ -213,19 +207,14 @@ class SQLite(Engine):
         return sqlite3.sqlite_version
 
     def setup(self):
-        kinds = prologues.schema(self.decklog)
         folder = self.dir / "sqlite"
-        if not folder.exists():
-            folder.mkdir()
-            if layout.offers(self.decklog, ["export"], "sqlite"):
-                for store in self.stores():
-                    command = [self.decklog, "--store", store, "export", "sqlite", folder / f"{store.name}.sqlite"]
-                    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-            else:
-                load.to_sqlite(self.dir / "shipped" / "parquet", folder, kinds)
+        folder.mkdir()
+        files = [folder / f"{store.name}.sqlite" for store in self.stores()]
+        for store, file in zip(self.stores(), files):
+            command = [self.decklog, "--store", store, "export", "sqlite", file]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         self.connection = sqlite3.connect(":memory:")
-        files = sorted(str(file) for file in folder.glob("*.sqlite"))
-        for part in statements(prologues.sqlite(files, kinds)):
+        for part in self.views("sqlite", *files):
             self.connection.execute(part)
 
     def query(self, sql):
@@ -247,8 +236,7 @@ class Own(Engine):
         return words.split()[1]
 
     def setup(self):
-        if not layout.offers(self.decklog, ["sql"], "SELECT"):
-            raise RuntimeError("this decklog has no `sql`")
+        pass
 
     def query(self, sql):
         command = [self.decklog, "--store", self.dir / "union", "sql", "--json"]
@@ -272,15 +260,11 @@ class PostgreSQL(Engine):
         import psycopg
 
         url = os.environ.get("FLEET_POSTGRES") or self.start()
-        kinds = prologues.schema(self.decklog)
-        if layout.offers(self.decklog, ["ship"], "s3://"):
-            for store in self.stores():
-                command = [self.decklog, "--store", store, "ship", url]
-                subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        else:
-            load.to_postgres(self.dir / "shipped" / "parquet", url, kinds)
+        for store in self.stores():
+            command = [self.decklog, "--store", store, "ship", url]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         self.connection = psycopg.connect(url, autocommit=True)
-        for part in statements(prologues.postgresql(kinds)):
+        for part in self.views("postgresql"):
             self.connection.execute(part)
 
     def start(self):
