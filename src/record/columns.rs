@@ -94,6 +94,12 @@ pub(crate) struct Column {
     pub is_required: bool,
 }
 
+/// The name of a field in Parquet objects. The field `kind` of turns has another name there, since
+/// `kind` is that of a folder.
+pub(crate) fn name_in_parquet(name: &'static str) -> &'static str {
+    if name == "kind" { "turn_kind" } else { name }
+}
+
 /// A set of columns of a kind, by their place in [`Kind::columns`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ColumnSet(pub u64);

@@ -1,7 +1,7 @@
 //! The fields of lines, as the views need them.
 
 use crate::record::Kind;
-use crate::record::columns::ColumnType;
+use crate::record::columns::{ColumnType, name_in_parquet};
 use crate::record::declare::{Class, Place};
 
 /// Greatest width of a line of SQL.
@@ -40,12 +40,9 @@ impl LineField {
             .collect()
     }
 
-    /// Its name in Parquet objects. `kind` is that of a folder there.
+    /// Its name in Parquet objects.
     pub(super) fn name_in_parquet(&self) -> &'static str {
-        match self.name {
-            "kind" => "turn_kind",
-            name => name,
-        }
+        name_in_parquet(self.name)
     }
 }
 

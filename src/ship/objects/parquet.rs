@@ -11,16 +11,15 @@ use super::plan::{Planned, PlannedPiece, open_as_it_was, rewritten, tail_crc};
 use crate::error::Result;
 use crate::line::{Op, Value, decode};
 use crate::parquet_rows::{ParquetRows, column};
-use crate::record::columns::{Cell, Column, ColumnType, Row};
+use crate::record::columns::{Cell, Column, ColumnType, Row, name_in_parquet};
 use crate::record::declare::Fields as _;
-use crate::record::{Kind, each_type};
+use crate::record::{Kind, Record, each_type};
 use crate::segment::seal::{Digest, read_through};
 use crate::segment::{Fact, Span, scan};
 use crate::storage::{Storage, StorageFile, io_error};
 use crate::store::Store;
 
-/// The columns of a line: the envelope, and then its fields. The field `kind` of turns has another
-/// name, since it is also that of a partition.
+/// The columns of a line: the envelope, and then its fields.
 fn columns(kind: Kind) -> Vec<Column> {
     let envelope = [
         column("seq", ColumnType::Integer, true),
@@ -28,11 +27,7 @@ fn columns(kind: Kind) -> Vec<Column> {
         column("op", ColumnType::Text, true),
     ];
     let fields = kind.line_columns().iter().map(|it| Column {
-        name: if it.name == "kind" {
-            "turn_kind"
-        } else {
-            it.name
-        },
+        name: name_in_parquet(it.name),
         is_required: false,
         ..*it
     });
@@ -115,7 +110,11 @@ fn push_line<W: io::Write + Send>(
         return Ok(());
     };
     let mut row = Row::new(kind);
-    each_type!(&decoded.record, it => it.write(&mut row))?;
+    match &decoded.record {
+        // A field of the line repeats its time.
+        Record::ProposalStep(step) => step.stored().write(&mut row)?,
+        record => each_type!(record, it => it.write(&mut row))?,
+    }
     // What an outcome and a claim repeat of other lines.
     let at = Cell::Time(fact.envelope.at.saturating_mul(1_000));
     match (kind, decoded.op) {
