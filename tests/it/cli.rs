@@ -31,6 +31,8 @@ mod snapshots;
 #[cfg(feature = "sql")]
 mod sql;
 #[cfg(feature = "sql")]
+mod sql_views;
+#[cfg(feature = "sql")]
 mod sqlite;
 mod stats;
 mod today;
