@@ -87,11 +87,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         })?;
     } else {
         #[cfg(feature = "ship")]
-        for ship in &ships {
-            let text = copy(ship, health.last_seq);
-            context.out.line(&format!("{:<11} {text}", "copy"))?;
-        }
-        text(&mut context.out, &store, &health, &findings)?;
+        let copies: Vec<String> = ships.iter().map(|it| copy(it, health.last_seq)).collect();
+        #[cfg(not(feature = "ship"))]
+        let copies = Vec::new();
+        text(&mut context.out, &store, &health, &copies, &findings)?;
     }
     Ok(Exit::with_findings(!findings.is_empty()))
 }
@@ -256,7 +255,13 @@ fn places(n: u64) -> String {
     format!("{} {is}", counted(n, "place"))
 }
 
-fn text(out: &mut Output, store: &str, health: &Health, findings: &[Finding]) -> io::Result<()> {
+fn text(
+    out: &mut Output,
+    store: &str,
+    health: &Health,
+    copies: &[String],
+    findings: &[Finding],
+) -> io::Result<()> {
     let mut say = |what: &str, text: String| out.line(&format!("{what:<11} {text}"));
     say("store", one_line(store).into_owned())?;
     let segments = health.usage.iter().map(|usage| usage.segments).sum();
@@ -294,6 +299,9 @@ fn text(out: &mut Output, store: &str, health: &Health, findings: &[Finding]) ->
             "{bytes} of {most} bytes; above that, the oldest days are removed (retention.max_bytes)"
         );
         say("size cap", text)?;
+    }
+    for copy in copies {
+        say("copy", copy.clone())?;
     }
     for file in &health.foreign {
         let file = one_line(file);

@@ -80,7 +80,7 @@ impl Destination {
                 Ok(url) if url.scheme().len() > 1 => objects_at(&url, creates)?,
                 _ => directory(Path::new(text), creates)?,
             };
-            let name = text.trim_end_matches('/').to_owned();
+            let name = name_of(text);
             (Place::Objects(Objects::new(objects, name.clone())), name)
         };
         let mut runtime = Builder::new_multi_thread();
@@ -104,7 +104,7 @@ impl Destination {
         }
     }
 
-    /// As it was given.
+    /// Its URL without secrets, or its absolute path.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -229,9 +229,27 @@ fn settings() -> Vec<(String, String)> {
     settings
 }
 
+/// The same name for each spelling of a directory: it excludes others that ship there.
+fn name_of(text: &str) -> String {
+    let of_url = Url::parse(text).ok().filter(|url| url.scheme() == "file");
+    let of_url = of_url.and_then(|url| url.to_file_path().ok());
+    let dir = of_url.or_else(|| Path::new(text).exists().then(|| text.into()));
+    let dir = dir.and_then(|dir| dir.canonicalize().ok());
+    match dir.as_deref().and_then(Path::to_str) {
+        Some(dir) => dir.to_owned(),
+        None => text.trim_end_matches('/').to_owned(),
+    }
+}
+
 fn directory(dir: &Path, creates: bool) -> Result<Arc<dyn ObjectStore>> {
     if creates {
-        std::fs::create_dir_all(dir).map_err(|e| Error::io("create the directory", dir, e))?;
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true);
+        // Like the store's: only its owner gets in, whatever the modes of the files in it.
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        let created = builder.create(dir);
+        created.map_err(|e| Error::io("create the directory", dir, e))?;
     } else if !dir.is_dir() {
         let message = "there is no such directory";
         return Err(Error::new(ErrorKind::NotFound, message).with_path(dir));

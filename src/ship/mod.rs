@@ -278,8 +278,12 @@ impl Shipper {
         });
         if !self.options.dry_run {
             let outcome = shipped.as_ref().map(|shipped| shipped.last_seq);
-            let outcome = outcome.map_err(ToString::to_string);
-            status::save(&self.store, &self.destination, outcome);
+            // A wrong option says nothing about the copy.
+            let is_usage = |e: &&Error| e.kind() == ErrorKind::InvalidInput;
+            if shipped.as_ref().err().filter(is_usage).is_none() {
+                let outcome = outcome.map_err(ToString::to_string);
+                status::save(&self.store, &self.destination, outcome);
+            }
         }
         shipped
     }

@@ -201,6 +201,13 @@ impl Objects {
     pub(super) async fn day_manifest(&self, entry: &DayEntry) -> Result<DayManifest> {
         let bytes = self.get(&entry.manifest).await?;
         let bytes = bytes.ok_or_else(|| self.damaged(&entry.manifest, "it is missing"))?;
+        let hash = Digest::of(&bytes).to_string();
+        let is_named = hash
+            .get(..16)
+            .is_some_and(|hash| entry.manifest.contains(hash));
+        if !is_named {
+            return Err(self.damaged(&entry.manifest, "it was changed"));
+        }
         let manifest: DayManifest = serde_json::from_slice(&bytes)
             .map_err(|e| self.damaged(&entry.manifest, &format!("it cannot be read: {e}")))?;
         match manifest.flaw() {

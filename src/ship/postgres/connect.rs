@@ -65,7 +65,10 @@ impl Config {
             tokio::spawn(connection);
             return Ok(client);
         }
-        let connected = self.config.connect(MakeRustlsConnect::new(tls()?)).await;
+        let mut config = self.config.clone();
+        // By default, a server without TLS would be used in plain text.
+        config.ssl_mode(SslMode::Require);
+        let connected = config.connect(MakeRustlsConnect::new(tls()?)).await;
         let (client, connection) =
             connected.map_err(|e| failed("connect to", "the database", &e))?;
         tokio::spawn(connection);

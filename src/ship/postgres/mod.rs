@@ -344,6 +344,21 @@ impl Session {
     }
 }
 
+/// An error with what it comes from: a refused connection, an unknown certificate.
+fn with_causes(e: &dyn std::error::Error) -> String {
+    let mut text = e.to_string();
+    let mut cause = e.source();
+    while let Some(e) = cause {
+        let more = e.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = e.source();
+    }
+    text
+}
+
 /// The error of a statement. A conflict with another shipper is tried again.
 fn failed(doing: &str, what: &str, e: &tokio_postgres::Error) -> Error {
     use tokio_postgres::error::SqlState;
@@ -359,7 +374,7 @@ fn failed(doing: &str, what: &str, e: &tokio_postgres::Error) -> Error {
     };
     let reason = match e.as_db_error() {
         Some(error) => error.to_string(),
-        None => e.to_string(),
+        None => with_causes(e),
     };
     Error::new(
         kind,

@@ -217,7 +217,10 @@ impl Session {
             if batch.is_empty() {
                 continue;
             }
-            rows += batch.rows.len;
+            // New totals of a conversation are no new row.
+            if batch.kind == name.kind {
+                rows += batch.rows.len;
+            }
             remove_elsewhere(&transaction, store_id, batch)
                 .await
                 .map_err(of)?;
