@@ -248,8 +248,8 @@ fn directory(dir: &Path, creates: bool) -> Result<Arc<dyn ObjectStore>> {
         // Like the store's: only its owner gets in, whatever the modes of the files in it.
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        let created = builder.create(dir);
-        created.map_err(|e| Error::io("create the directory", dir, e))?;
+        let made = builder.create(dir);
+        made.map_err(|e| Error::io("create the directory", dir, e))?;
     } else if !dir.is_dir() {
         let message = "there is no such directory";
         return Err(Error::new(ErrorKind::NotFound, message).with_path(dir));

@@ -279,8 +279,8 @@ impl Shipper {
         if !self.options.dry_run {
             let outcome = shipped.as_ref().map(|shipped| shipped.last_seq);
             // A wrong option says nothing about the copy.
-            let is_usage = |e: &&Error| e.kind() == ErrorKind::InvalidInput;
-            if shipped.as_ref().err().filter(is_usage).is_none() {
+            let kind = shipped.as_ref().err().map(Error::kind);
+            if kind != Some(ErrorKind::InvalidInput) {
                 let outcome = outcome.map_err(ToString::to_string);
                 status::save(&self.store, &self.destination, outcome);
             }

@@ -1,5 +1,7 @@
 //! Engines with tables of current records.
 
+use std::fmt::Write as _;
+
 use super::fields::listed;
 use super::kinds;
 use super::location::{absolute, quoted};
@@ -25,14 +27,16 @@ pub(super) fn sqlite<'a>(files: impl Iterator<Item = &'a str>) -> Result<String>
 "
     .to_owned();
     for (nth, file) in files.iter().enumerate() {
-        script.push_str(&format!("\nATTACH {} AS store_{nth};\n", quoted(file)));
+        // Writing to a String cannot fail.
+        let _ = write!(script, "\nATTACH {} AS store_{nth};\n", quoted(file));
     }
     for kind in kinds() {
         let columns = listed(["store_id", "seq", "day"].into_iter().chain(names(kind)), 4);
         let selects =
             (0..files.len()).map(|nth| format!("SELECT\n{columns}\nFROM store_{nth}.{kind}"));
         let selects = selects.collect::<Vec<_>>().join("\nUNION ALL\n");
-        script.push_str(&format!("\nCREATE TEMP VIEW {kind} AS\n{selects};\n"));
+        // Writing to a String cannot fail.
+        let _ = write!(script, "\nCREATE TEMP VIEW {kind} AS\n{selects};\n");
     }
     Ok(script)
 }
@@ -62,9 +66,11 @@ SET TimeZone = 'UTC';
         let names = names(kind).map(str::to_owned);
         let own = ["store_id".to_owned(), "seq".to_owned(), day];
         let columns = listed(own.into_iter().chain(names), 4);
-        script.push_str(&format!(
+        // Writing to a String cannot fail.
+        let _ = write!(
+            script,
             "\nCREATE OR REPLACE TEMP VIEW {kind} AS\nSELECT\n{columns}\nFROM public.{kind};\n"
-        ));
+        );
     }
     Ok(script)
 }
