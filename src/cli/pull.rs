@@ -29,9 +29,9 @@ pub struct Args {
     /// The directory of the new store. It must not exist, or be empty
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// The id of the store, if several were copied there
+    /// The id of the store, or its start, if several were copied there
     #[arg(long, value_name = "ID")]
-    id: Option<Uuid>,
+    id: Option<String>,
 }
 
 /// The output with `--json`.
@@ -44,11 +44,30 @@ struct Summary {
     clean: bool,
 }
 
+/// The store whose id begins like this.
+fn named(source: &Destination, start: &str) -> Result<Uuid, Failure> {
+    let stores = source.stores()?;
+    let of_start = |id: &&Uuid| id.to_string().starts_with(&start.to_ascii_lowercase());
+    let found: Vec<&Uuid> = stores.iter().filter(of_start).collect();
+    if let [id] = found[..] {
+        return Ok(*id);
+    }
+    let all: Vec<String> = stores.iter().map(Uuid::to_string).collect();
+    Err(Failure::usage(format!(
+        "{} stores there have an id that begins with {}: give one of {}",
+        found.len(),
+        one_line(start),
+        all.join(", ")
+    )))
+}
+
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let source = Destination::parse(&args.source)?;
+    let id = args.id.as_deref().map(|start| named(&source, start));
+    let id = id.transpose()?;
     let progress = Progress::default();
     let pulled = with_progress(&progress, context.json, || {
-        source.pull(args.id, &args.dir, &progress)
+        source.pull(id, &args.dir, &progress)
     })?;
     let Pulled {
         store_id,
