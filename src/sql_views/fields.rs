@@ -9,7 +9,6 @@ const WIDTH: usize = 100;
 
 /// A field of the lines of a kind.
 #[derive(Debug, Clone, Copy)]
-#[allow(clippy::struct_excessive_bools)] // They are independent.
 pub(super) struct LineField {
     pub name: &'static str,
     pub column_type: ColumnType,
