@@ -45,7 +45,7 @@ impl ClickHouse {
     fn type_in_file(&self, field: &LineField) -> &'static str {
         match (field.column_type, self.format) {
             (ColumnType::Uuid | ColumnType::Text | ColumnType::Json, _) => "String",
-            (ColumnType::Time, ObjectFormat::Jsonl) if field.is_rfc3339 => "String",
+            (ColumnType::Time, ObjectFormat::Jsonl) if field.is_rfc3339() => "String",
             (ColumnType::Integer | ColumnType::Unsigned, _)
             | (ColumnType::Time, ObjectFormat::Jsonl) => "Int64",
             // Quoted once more, as the columns are in a literal.
@@ -127,7 +127,7 @@ SETTINGS {settings}",
         );
         let value = |field: &LineField| match (self.format, field.column_type) {
             (ObjectFormat::Parquet, _) => field.name_in_parquet().to_owned(),
-            (_, ColumnType::Time) if field.is_rfc3339 => format!(
+            (_, ColumnType::Time) if field.is_rfc3339() => format!(
                 "parseDateTime64BestEffortOrNull(upper({}), 3, 'UTC')",
                 field.name
             ),

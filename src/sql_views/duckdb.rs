@@ -30,7 +30,7 @@ impl DuckDb {
         let envelope = ["seq: 'BIGINT'", "\"at\": 'BIGINT'", "op: 'VARCHAR'"].map(str::to_owned);
         let columns = fields.iter().map(|field| {
             let in_lines = match field.column_type {
-                ColumnType::Time if field.is_rfc3339 => "VARCHAR",
+                ColumnType::Time if field.is_rfc3339() => "VARCHAR",
                 ColumnType::Time => "BIGINT",
                 ColumnType::Json => "JSON",
                 other => sql_type(other),
@@ -102,7 +102,7 @@ SET TimeZone = 'UTC';
                 format!("CAST({} AS TIMESTAMP)", field.name)
             }
             (ObjectFormat::Parquet, _) => field.name_in_parquet().to_owned(),
-            (_, ColumnType::Time) if field.is_rfc3339 => format!(
+            (_, ColumnType::Time) if field.is_rfc3339() => format!(
                 "CAST(TRY_CAST(upper({}) AS TIMESTAMPTZ) AS TIMESTAMP)",
                 field.name
             ),

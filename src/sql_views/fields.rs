@@ -9,14 +9,10 @@ const WIDTH: usize = 100;
 
 /// A field of the lines of a kind.
 #[derive(Debug, Clone, Copy)]
-#[allow(clippy::struct_excessive_bools)] // They are independent.
 pub(super) struct LineField {
     pub name: &'static str,
     pub column_type: ColumnType,
-    /// Whether it is a time that lines have as RFC 3339 text. Other times are epoch milliseconds.
-    pub is_rfc3339: bool,
-    /// Whether it is a text with the time of the line itself.
-    pub is_own_time: bool,
+    class: Class,
     pub is_key: bool,
     /// Whether it is in lines of later ops alone, such as the outcome of a call.
     pub is_later: bool,
@@ -30,8 +26,7 @@ impl LineField {
         let fields = kind.fields().map(|field| LineField {
             name: field.name,
             column_type: ColumnType::of(field.class),
-            is_rfc3339: field.class.type_name() == "rfc3339",
-            is_own_time: field.class == Class::OwnInstant,
+            class: field.class,
             is_key: field.place == Place::Key,
             is_later: field.place == Place::OtherOps
                 || first.iter().all(|first| first.name != field.name),
@@ -39,6 +34,16 @@ impl LineField {
         fields
             .filter(|field| field.column_type != ColumnType::Day)
             .collect()
+    }
+
+    /// Whether it is a time that lines have as RFC 3339 text. Other times are epoch milliseconds.
+    pub(super) fn is_rfc3339(&self) -> bool {
+        self.class.type_name() == "rfc3339"
+    }
+
+    /// Whether it is a text with the time of the line itself.
+    pub(super) fn is_own_time(&self) -> bool {
+        self.class == Class::OwnInstant
     }
 
     /// Its name in Parquet objects.

@@ -224,8 +224,8 @@ fn kinds() -> impl Iterator<Item = Kind> {
     others.chain([Kind::Conversations])
 }
 
-/// For each kind a view of its lines, which only the engine's own SQL can read, and over it the view
-/// of its current records, in SQL that all engines have in common.
+/// For each kind a view of its lines, which only the engine's own SQL can read, and over it the
+/// view of its current records, in SQL that all engines have in common.
 fn views(dialect: &dyn Dialect) -> String {
     let mut script = dialect.head();
     for kind in kinds() {
@@ -260,7 +260,7 @@ fn select(
     let own = of_path.map(str::to_owned).into_iter();
     let own = own.chain(["seq".to_owned()]).chain(envelope);
     let columns = fields.iter().map(|field| {
-        let value = if field.is_own_time {
+        let value = if field.is_own_time() {
             // It is the time of the line, whatever its spelling.
             at.to_owned()
         } else {

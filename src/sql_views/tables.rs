@@ -26,17 +26,16 @@ pub(super) fn sqlite<'a>(files: impl Iterator<Item = &'a str>) -> Result<String>
 -- attaches 10 files at most, unless it was built for more.
 "
     .to_owned();
+    // Writing to a String cannot fail, here and below.
     for (nth, file) in files.iter().enumerate() {
-        // Writing to a String cannot fail.
-        let _ = write!(script, "\nATTACH {} AS store_{nth};\n", quoted(file));
+        let _ = writeln!(script, "\nATTACH {} AS store_{nth};", quoted(file));
     }
     for kind in kinds() {
         let columns = listed(["store_id", "seq", "day"].into_iter().chain(names(kind)), 4);
         let selects =
             (0..files.len()).map(|nth| format!("SELECT\n{columns}\nFROM store_{nth}.{kind}"));
         let selects = selects.collect::<Vec<_>>().join("\nUNION ALL\n");
-        // Writing to a String cannot fail.
-        let _ = write!(script, "\nCREATE TEMP VIEW {kind} AS\n{selects};\n");
+        let _ = writeln!(script, "\nCREATE TEMP VIEW {kind} AS\n{selects};");
     }
     Ok(script)
 }
@@ -66,10 +65,9 @@ SET TimeZone = 'UTC';
         let names = names(kind).map(str::to_owned);
         let own = ["store_id".to_owned(), "seq".to_owned(), day];
         let columns = listed(own.into_iter().chain(names), 4);
-        // Writing to a String cannot fail.
-        let _ = write!(
+        let _ = writeln!(
             script,
-            "\nCREATE OR REPLACE TEMP VIEW {kind} AS\nSELECT\n{columns}\nFROM public.{kind};\n"
+            "\nCREATE OR REPLACE TEMP VIEW {kind} AS\nSELECT\n{columns}\nFROM public.{kind};"
         );
     }
     Ok(script)
