@@ -17,7 +17,7 @@ mod proposals;
 mod query;
 mod retract;
 mod rollups;
-#[cfg(feature = "sql")]
+#[cfg(any(feature = "sql", feature = "parquet"))]
 pub(crate) mod row_list;
 mod rows;
 mod rules;

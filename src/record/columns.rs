@@ -184,7 +184,7 @@ impl Kind {
     }
 
     /// The columns that lines have: those of its fields.
-    #[cfg(feature = "parquet")]
+    #[cfg(any(feature = "parquet", test))]
     pub(crate) fn line_columns(self) -> &'static [Column] {
         let columns = self.columns();
         &columns[..self.fields().count().min(columns.len())]
