@@ -58,7 +58,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         let progress = shipper.progress();
         let is_json = context.json;
         let outcome = with_progress(&progress, is_json, || shipper.ship())?;
-        print(context, &outcome, destination.name(), args.dry_run)?;
+        print(context, &outcome, &destination.to_string(), args.dry_run)?;
         return Ok(Exit::with_findings(tell_of_unlike(&outcome)));
     }
     let mut backoff = Backoff::default();
@@ -67,7 +67,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         match shipper.ship() {
             Ok(outcome) => {
                 if is_first || outcome.has_changes() {
-                    print(context, &outcome, destination.name(), args.dry_run)?;
+                    print(context, &outcome, &destination.to_string(), args.dry_run)?;
                     context.out.flush()?;
                 }
                 tell_of_unlike(&outcome);

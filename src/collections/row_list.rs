@@ -71,6 +71,7 @@ impl Store {
     }
 
     /// Number of current records of a kind.
+    #[cfg(feature = "sql")]
     pub(crate) fn rows_len(&self, kind: Kind) -> Result<usize> {
         let inner = self.inner();
         inner.with_snapshot(|view| Ok(view.table(kind).len()))

@@ -1,5 +1,6 @@
 //! Destinations, as URLs.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,8 +20,17 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Debug, Clone)]
 pub struct Destination {
     name: String,
+    /// As it was given, without secrets.
+    given: String,
     place: Place,
     runtime: Arc<Runtime>,
+}
+
+impl fmt::Display for Destination {
+    /// As it was given, without secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.given)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -66,14 +76,13 @@ impl Destination {
         // For TLS. If a program has chosen another provider, that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let text = text.trim();
-        let (place, name) = if ["postgres://", "postgresql://"]
+        let (place, name, given) = if ["postgres://", "postgresql://"]
             .iter()
             .any(|it| text.starts_with(it))
         {
-            (
-                Place::Postgres(Box::new(Config::parse(text)?)),
-                Config::name(text),
-            )
+            let name = Config::name(text);
+            let config = Box::new(Config::parse(text)?);
+            (Place::Postgres(config), name.clone(), name)
         } else {
             let objects = match Url::parse(text) {
                 // A drive letter is no scheme.
@@ -81,13 +90,15 @@ impl Destination {
                 _ => directory(Path::new(text), creates)?,
             };
             let name = name_of(text);
-            (Place::Objects(Objects::new(objects, name.clone())), name)
+            let place = Place::Objects(Objects::new(objects, name.clone()));
+            (place, name, text.to_owned())
         };
         let mut runtime = Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build();
         let runtime = runtime.map_err(|e| Error::io("start threads for", Path::new(text), e))?;
         Ok(Destination {
             place,
+            given: given.trim_end_matches('/').to_owned(),
             name,
             runtime: Arc::new(runtime),
         })
@@ -99,6 +110,7 @@ impl Destination {
         let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
         Destination {
             name: "test".to_owned(),
+            given: "test".to_owned(),
             place: Place::Objects(Objects::new(store, "test".to_owned())),
             runtime: Arc::new(runtime),
         }
