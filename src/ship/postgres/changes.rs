@@ -71,6 +71,10 @@ fn is_continued(storage: &dyn Storage, segment: &PointSegment, copied: &Copied) 
 }
 
 impl Work {
+    pub(super) fn is_none(&self) -> bool {
+        self.from.is_empty() && self.rewritten.is_empty()
+    }
+
     /// Size of what is to be copied, in bytes of lines.
     pub(super) fn bytes(&self, point: &Point) -> u64 {
         let ranges = self.ranges(point).into_iter();

@@ -51,6 +51,9 @@ struct Session {
     copied: BTreeMap<SegmentName, Copied>,
     /// The partitions that exist.
     partitions: HashSet<String>,
+    /// The last sequence number and seal of the last run, if that also summed the days. Nothing is
+    /// written until they change.
+    done: Option<(u64, u64)>,
 }
 
 impl std::fmt::Debug for Session {
@@ -128,6 +131,11 @@ impl PostgresShipper {
         if self.options.dry_run {
             return Ok(shipped);
         }
+        let state = (point.last_seq, point.last_seal);
+        if work.is_none() && session.done == Some(state) {
+            self.session = Some(session);
+            return Ok(shipped);
+        }
         for (kind, day) in &work.rewritten {
             let removed = session.reconcile(&self.store, &point, *kind, *day).await?;
             shipped.rows_removed += removed;
@@ -142,6 +150,7 @@ impl PostgresShipper {
             self.totals.took(began.elapsed());
         }
         session.end_run(store_id, point.last_seq).await?;
+        session.done = totals.then_some(state);
         self.session = Some(session);
         Ok(shipped)
     }
@@ -197,6 +206,7 @@ impl Session {
             client,
             copied: BTreeMap::new(),
             partitions: HashSet::new(),
+            done: None,
         };
         if is_dry && !session.has_tables().await? {
             return Ok(session);
