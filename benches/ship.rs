@@ -192,7 +192,10 @@ fn to_postgres(dir: &Path, store: &Store, url: &str) {
     let ship = began.elapsed().as_secs_f64();
     let file = dir.join("messages.copy");
     let file = file.display();
-    psql(url, &format!("\\copy (SELECT * FROM messages) TO '{file}' (FORMAT binary)"));
+    psql(
+        url,
+        &format!("\\copy (SELECT * FROM messages) TO '{file}' (FORMAT binary)"),
+    );
     psql(
         url,
         "DROP TABLE IF EXISTS bench; CREATE TABLE bench (LIKE messages INCLUDING ALL)",
