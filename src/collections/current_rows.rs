@@ -156,20 +156,14 @@ impl Store {
         from: u64,
         stop: u64,
     ) -> Result<RangeKeys> {
-        use crate::error::{Error, ErrorKind};
         use crate::line::Value;
         use crate::segment::{Fact, Span, scan};
-        use crate::storage::{Access, if_there, io_error};
+        use crate::storage::io_error;
 
         let (storage, hasher) = (self.inner().storage(), self.inner().hasher());
         let (path, kind) = (segment.name.path(), segment.name.kind);
         let io = |e| io_error(storage, "read the segment", &path, e);
-        let file = if_there(storage.open(&path, Access::Read)).map_err(io)?;
-        let file = file.filter(|file| file.stat().is_ok_and(|it| it.identity == segment.identity));
-        let Some(file) = file else {
-            let message = format!("{path} was rewritten while it was copied: try again");
-            return Err(Error::new(ErrorKind::Conflict, message));
-        };
+        let file = segment.open(storage)?;
         let mut found = RangeKeys::default();
         let (mut known, mut talks) = (HashMap::new(), HashSet::new());
         let span = Span {

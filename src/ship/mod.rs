@@ -31,6 +31,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
@@ -270,12 +271,16 @@ impl Shipper {
     /// [`Remote`](ErrorKind::Remote), [`Io`](ErrorKind::Io); [`Conflict`](ErrorKind::Conflict) if
     /// the store was rewritten again and again, or another machine ships the same store.
     pub fn ship(&mut self) -> Result<Shipped> {
-        let shipped = self.runtime.block_on(async {
-            match &mut self.kind {
-                Kind::Objects(shipper) => shipper.ship().await,
-                Kind::Postgres(shipper) => shipper.ship().await,
+        let mut shipped = self.try_ship();
+        for tries in 1..TRIES_MAX {
+            let is_conflict = |e: &Error| e.kind() == ErrorKind::Conflict;
+            if !shipped.as_ref().is_err_and(is_conflict) {
+                break;
             }
-        });
+            std::thread::sleep(Duration::from_millis(100 << tries.min(5)));
+            self.store.refresh()?;
+            shipped = self.try_ship();
+        }
         if !self.options.dry_run {
             let outcome = shipped.as_ref().map(|shipped| shipped.last_seq);
             // A wrong option says nothing about the copy.
@@ -287,7 +292,20 @@ impl Shipper {
         }
         shipped
     }
+
+    fn try_ship(&mut self) -> Result<Shipped> {
+        self.runtime.block_on(async {
+            match &mut self.kind {
+                Kind::Objects(shipper) => shipper.try_ship().await,
+                Kind::Postgres(shipper) => shipper.try_ship().await,
+            }
+        })
+    }
 }
+
+/// Number of attempts if the store was rewritten meanwhile, or another process changed what is
+/// there.
+const TRIES_MAX: u32 = 10;
 
 /// The error of an operation at the far end.
 fn remote(doing: &str, object: &str, e: impl fmt::Display) -> Error {

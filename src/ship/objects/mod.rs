@@ -21,7 +21,6 @@ mod upload;
 mod verify;
 
 pub(crate) use self::client::Objects;
-pub(in crate::ship) use self::plan::tail_crc;
 pub use self::pull::Pulled;
 pub(crate) use self::ship::ObjectShipper;
 pub use self::verify::{RemoteDamage, RemoteVerification};

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::layout::Piece;
-use super::plan::{Planned, PlannedPiece, open_as_it_was, rewritten, tail_crc};
+use super::plan::{Planned, PlannedPiece};
 use crate::error::Result;
 use crate::line::{Op, Value, decode};
 use crate::parquet_rows::{ParquetRows, column};
@@ -45,7 +45,7 @@ pub(super) fn write(
     let mut rows = ParquetRows::new(out, &columns(planned.kind), &[1, 0])?;
     let mut pieces = Vec::with_capacity(planned.pieces.len());
     for piece in &planned.pieces {
-        let file = open_as_it_was(storage, &piece.segment)?;
+        let file = piece.segment.open(storage)?;
         pieces.push(hashed(storage, &*file, piece)?);
         push_lines(storage, &*file, piece, &mut rows)?;
         done.fetch_add(piece.to - piece.from, Ordering::Relaxed);
@@ -64,7 +64,7 @@ fn hashed(storage: &dyn Storage, file: &dyn StorageFile, piece: &PlannedPiece) -
     });
     read.map_err(|e| io_error(storage, "read the segment", &path, e))?;
     if len < piece.to - piece.from {
-        return Err(rewritten(&path));
+        return Err(piece.segment.rewritten());
     }
     Ok(Piece {
         from: piece.from,
@@ -72,7 +72,7 @@ fn hashed(storage: &dyn Storage, file: &dyn StorageFile, piece: &PlannedPiece) -
         lines,
         sha256: Digest(hash.finalize().into()),
         sealed: piece.segment.seal.is_some(),
-        tail_crc: tail_crc(storage, &piece.segment, piece.to)?,
+        tail_crc: piece.segment.tail_crc(storage, piece.to)?,
         file: path,
     })
 }

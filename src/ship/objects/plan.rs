@@ -1,22 +1,17 @@
 //! Decides which objects a day has: which of those that are there stay, and which are written.
 
-use std::sync::Arc;
-
 use uuid::Uuid;
 
 use super::layout::{DayManifest, ObjectEntry, Piece, part_object, sealed_object};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::record::Kind;
 use crate::segment::seal::Digest;
 use crate::ship::Format;
-use crate::storage::{Access, Storage, StorageFile, if_there, io_error, read_full};
+use crate::storage::Storage;
 use crate::store::PointSegment;
 
 /// Sealed segments of a day and kind are joined until an object has this size, in bytes of JSONL.
 const OBJECT_BYTES_MIN: u64 = 64 << 20;
-
-/// Number of bytes before the end of a part that are compared.
-const TAIL_BYTES: u64 = 64;
 
 /// An object that a day is to have.
 #[derive(Debug)]
@@ -160,7 +155,7 @@ fn plan_parts(
     // If the last part is as it was written, so are those before it.
     let last = parts.last().and_then(|entry| entry.pieces.first());
     if let Some(last) = last
-        && tail_crc(storage, segment, last.to)? != last.tail_crc
+        && segment.tail_crc(storage, last.to)? != last.tail_crc
     {
         parts.clear();
         end = 0;
@@ -204,49 +199,4 @@ fn plan_parts(
         });
     }
     Ok(planned)
-}
-
-/// CRC-32 of the bytes before an offset of a segment.
-///
-/// # Errors
-/// [`Conflict`](ErrorKind::Conflict) if the segment was rewritten since the point was taken;
-/// [`Io`](ErrorKind::Io).
-pub(in crate::ship) fn tail_crc(
-    storage: &dyn Storage,
-    segment: &PointSegment,
-    to: u64,
-) -> Result<u32> {
-    let path = segment.name.path();
-    let io = |e| io_error(storage, "read the segment", &path, e);
-    let file = open_as_it_was(storage, segment)?;
-    let len = to.min(TAIL_BYTES);
-    let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
-    let read = read_full(&*file, &mut bytes, to - len).map_err(io)?;
-    Ok(crc32fast::hash(&bytes[..read]))
-}
-
-/// Opens the file that a segment was at the point.
-///
-/// # Errors
-/// [`Conflict`](ErrorKind::Conflict) if it was rewritten or removed since: make a new plan;
-/// [`Io`](ErrorKind::Io).
-pub(super) fn open_as_it_was(
-    storage: &dyn Storage,
-    segment: &PointSegment,
-) -> Result<Arc<dyn StorageFile>> {
-    let path = segment.name.path();
-    let io = |e| io_error(storage, "read the segment", &path, e);
-    let file = if_there(storage.open(&path, Access::Read)).map_err(io)?;
-    if let Some(file) = file
-        && file.stat().map_err(io)?.identity == segment.identity
-    {
-        return Ok(file);
-    }
-    Err(rewritten(&path))
-}
-
-/// The error of a segment that is not as the plan has it.
-pub(in crate::ship) fn rewritten(path: &str) -> Error {
-    let message = format!("{path} was rewritten while it was copied: try again");
-    Error::new(ErrorKind::Conflict, message)
 }

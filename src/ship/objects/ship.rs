@@ -19,10 +19,6 @@ use crate::segment::seal::Digest;
 use crate::ship::{Progress, ShipOptions, Shipped};
 use crate::store::{Point, PointSegment, Store};
 
-/// Number of plans that are made because the store was rewritten meanwhile, or another process
-/// wrote `store.json`.
-const TRIES_MAX: u32 = 10;
-
 /// Copies a store to one destination again and again.
 #[derive(Debug)]
 pub(crate) struct ObjectShipper {
@@ -53,24 +49,6 @@ impl ObjectShipper {
         }
     }
 
-    /// Copies everything up to now.
-    pub(in crate::ship) async fn ship(&mut self) -> Result<Shipped> {
-        let mut tries = 1;
-        loop {
-            match self.try_ship().await {
-                Err(e) if e.kind() == ErrorKind::Conflict && tries < TRIES_MAX => {
-                    // Read again what is there.
-                    self.known = None;
-                    tries += 1;
-                    let pause = std::time::Duration::from_millis(50 << tries.min(6));
-                    tokio::time::sleep(pause).await;
-                    self.store.refresh()?;
-                }
-                shipped => return shipped,
-            }
-        }
-    }
-
     async fn load(&mut self) -> Result<Known> {
         if let Some(known) = self.known.take() {
             return Ok(known);
@@ -92,7 +70,8 @@ impl ObjectShipper {
         Ok(known)
     }
 
-    async fn try_ship(&mut self) -> Result<Shipped> {
+    /// Copies everything up to now. After an error, what is there is read again.
+    pub(in crate::ship) async fn try_ship(&mut self) -> Result<Shipped> {
         let mut known = self.load().await?;
         let point = self.store.point(self.options.is_backup)?;
         let days = by_day(&point);

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
 use super::layout::{ObjectEntry, Piece, path};
-use super::plan::{Planned, PlannedPiece, open_as_it_was, rewritten, tail_crc};
+use super::plan::{Planned, PlannedPiece};
 use crate::error::{Error, ErrorKind, Result};
 use crate::segment::seal::Digest;
 use crate::ship::{Format, remote};
@@ -175,7 +175,7 @@ fn frame(
 ) -> Result<Piece> {
     let path = piece.segment.name.path();
     let io = |e| io_error(storage, "read the segment", &path, e);
-    let file = open_as_it_was(storage, &piece.segment)?;
+    let file = piece.segment.open(storage)?;
     let compressing = |e| io_error(storage, "compress the segment", &path, e);
     let mut encoder = zstd::stream::write::Encoder::new(out, LEVEL).map_err(compressing)?;
     encoder.include_checksum(true).map_err(compressing)?;
@@ -187,7 +187,7 @@ fn frame(
         let wanted = wanted.min(CHUNK_BYTES);
         let read = read_full(&*file, &mut chunk[..wanted], at).map_err(io)?;
         if read < wanted {
-            return Err(rewritten(&path));
+            return Err(piece.segment.rewritten());
         }
         let bytes = &chunk[..read];
         hash.update(bytes);
@@ -204,6 +204,6 @@ fn frame(
         lines,
         sha256: Digest(hash.finalize().into()),
         sealed: piece.segment.seal.is_some(),
-        tail_crc: tail_crc(storage, &piece.segment, piece.to)?,
+        tail_crc: piece.segment.tail_crc(storage, piece.to)?,
     })
 }

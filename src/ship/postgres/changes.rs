@@ -12,7 +12,6 @@ use super::{Copied, Session, failed};
 use crate::error::Result;
 use crate::record::{Day, Kind};
 use crate::segment::SegmentName;
-use crate::ship::objects::tail_crc;
 use crate::storage::Storage;
 use crate::store::{Point, PointSegment, Store};
 
@@ -67,7 +66,7 @@ fn is_continued(storage: &dyn Storage, segment: &PointSegment, copied: &Copied) 
     if let (Some(sha256), Some(seal)) = (&copied.seal, &segment.seal) {
         return Ok(*sha256 == seal.sha256.to_string());
     }
-    Ok(tail_crc(storage, segment, copied.bytes)? == copied.tail_crc)
+    Ok(segment.tail_crc(storage, copied.bytes)? == copied.tail_crc)
 }
 
 impl Work {

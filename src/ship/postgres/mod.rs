@@ -30,9 +30,6 @@ use crate::record::{Day, Kind, now};
 use crate::segment::SegmentName;
 use crate::store::{Point, Store};
 
-/// Number of attempts after another process changed what is there, or the store was rewritten.
-const TRIES_MAX: u32 = 10;
-
 /// Copies a store to one database again and again.
 #[derive(Debug)]
 pub(crate) struct PostgresShipper {
@@ -92,28 +89,9 @@ impl PostgresShipper {
         }
     }
 
-    /// Copies everything up to now.
-    pub(super) async fn ship(&mut self) -> Result<Shipped> {
-        let mut tries = 1;
-        loop {
-            let shipped = self.try_ship().await;
-            if shipped.is_err() {
-                // What is known may be out of date, and the connection may be gone.
-                self.session = None;
-            }
-            match shipped {
-                Err(e) if e.kind() == ErrorKind::Conflict && tries < TRIES_MAX => {
-                    tries += 1;
-                    let pause = std::time::Duration::from_millis(50 << tries.min(6));
-                    tokio::time::sleep(pause).await;
-                    self.store.refresh()?;
-                }
-                shipped => return shipped,
-            }
-        }
-    }
-
-    async fn try_ship(&mut self) -> Result<Shipped> {
+    /// Copies everything up to now. After an error, the database is connected to again, and what
+    /// is there is read again.
+    pub(super) async fn try_ship(&mut self) -> Result<Shipped> {
         let store_id = self.store.inner().store_id();
         let point = self.store.point(false)?;
         let mut shipped = Shipped {

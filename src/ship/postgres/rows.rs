@@ -18,7 +18,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::KeyHash;
 use crate::record::{Day, Kind};
 use crate::segment::SegmentName;
-use crate::ship::objects::tail_crc;
 use crate::store::{PointSegment, Store};
 
 /// Size of the lines of a chunk, in bytes.
@@ -100,7 +99,7 @@ pub(super) fn chunk(
         segment: segment.clone(),
         from,
         to,
-        tail_crc: tail_crc(store.inner().storage(), segment, to)?,
+        tail_crc: segment.tail_crc(store.inner().storage(), to)?,
         new: BTreeMap::new(),
         changed: Batch::new(kind),
         conversations: Batch::new(Kind::Conversations),

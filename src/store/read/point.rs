@@ -1,13 +1,14 @@
 //! The files of a store at one moment, to copy them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::segment::SegmentName;
 use crate::segment::seal::Seal;
-use crate::storage::{Access, if_there, io_error, read_all};
+use crate::storage::{Access, Storage, StorageFile, if_there, io_error, read_all, read_full};
 use crate::store::health::QUARANTINE;
 use crate::store::maintain::removals;
 use crate::store::{Inner, MANIFEST, SealLog, Store};
@@ -100,6 +101,48 @@ impl Point {
         };
         self.files.get(removals::NAME) == earlier.files.get(removals::NAME)
             && earlier.segments.iter().all(is_there)
+    }
+}
+
+/// Number of bytes before an offset that [`PointSegment::tail_crc`] is of.
+const TAIL_BYTES: u64 = 64;
+
+impl PointSegment {
+    /// Opens the file that the segment was at the point.
+    ///
+    /// # Errors
+    /// [`Conflict`](ErrorKind::Conflict) if it was rewritten or removed since: take a new point;
+    /// [`Io`](ErrorKind::Io).
+    pub(crate) fn open(&self, storage: &dyn Storage) -> Result<Arc<dyn StorageFile>> {
+        let path = self.name.path();
+        let io = |e| io_error(storage, "read the segment", &path, e);
+        let file = if_there(storage.open(&path, Access::Read)).map_err(io)?;
+        if let Some(file) = file
+            && file.stat().map_err(io)?.identity == self.identity
+        {
+            return Ok(file);
+        }
+        Err(self.rewritten())
+    }
+
+    /// The error of a segment that is not as it was at the point.
+    pub(crate) fn rewritten(&self) -> Error {
+        let message = format!("{} was rewritten while it was copied: try again", self.name);
+        Error::new(ErrorKind::Conflict, message)
+    }
+
+    /// CRC-32 of the last 64 bytes before an offset, or of all if there are fewer. It shows whether
+    /// a segment that is still appended to was rewritten.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(crate) fn tail_crc(&self, storage: &dyn Storage, to: u64) -> Result<u32> {
+        let file = self.open(storage)?;
+        let len = to.min(TAIL_BYTES);
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
+        let read = read_full(&*file, &mut bytes, to - len);
+        let io = |e| io_error(storage, "read the segment", &self.name.path(), e);
+        Ok(crc32fast::hash(&bytes[..read.map_err(io)?]))
     }
 }
 
