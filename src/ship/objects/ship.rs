@@ -99,20 +99,17 @@ impl ObjectShipper {
             self.objects.write_state(&mut known).await?;
         }
         let mut replaced = Vec::new();
-        for (day, plan) in plans {
-            let old = known
-                .state
-                .days
-                .get(&day)
-                .map(|entry| entry.manifest.clone());
-            let names = self
-                .ship_day(&mut known.state, &day, plan, &days, &mut shipped)
+        let mut named = BTreeMap::new();
+        for DayPlan { day, old, objects } in plans {
+            let state = &mut known.state;
+            let before = state.days.get(&day).map(|entry| entry.manifest.clone());
+            let new = self
+                .ship_day(state, &day, objects, &days, &mut shipped)
                 .await?;
-            let is_new = |entry: &DayEntry| Some(&entry.manifest) != old.as_ref();
-            if known.state.days.get(&day).is_some_and(is_new) {
-                replaced.extend(old);
-            }
-            replaced.extend(names);
+            let after = state.days.get(&day).map(|entry| &entry.manifest);
+            replaced.extend(before.filter(|before| Some(before) != after));
+            replaced.extend(old.into_iter().filter(|object| !new.contains(object)));
+            named.insert(day, new);
         }
         for day in &changes.removed {
             let entry = known.state.days.remove(day);
@@ -129,13 +126,14 @@ impl ObjectShipper {
         }
         self.objects.write_state(&mut known).await?;
         shipped.objects_removed += self.objects.remove(replaced).await?;
-        self.clean_up(&mut known, &point, &mut shipped).await?;
+        self.clean_up(&mut known, &point, &named, &mut shipped)
+            .await?;
         self.known = Some(known);
         Ok(shipped)
     }
 
-    fn count(&self, plans: &[(String, Vec<Planned>)], shipped: &mut Shipped) {
-        let all = plans.iter().flat_map(|(_, plan)| plan);
+    fn count(&self, plans: &[DayPlan], shipped: &mut Shipped) {
+        let all = plans.iter().flat_map(|plan| &plan.objects);
         for planned in all.filter(|planned| planned.there.is_none()) {
             shipped.objects_written += 1;
             shipped.bytes += planned.bytes();
@@ -176,7 +174,7 @@ impl ObjectShipper {
         state: &StoreState,
         changes: &Changes,
         days: &BTreeMap<String, Vec<PointSegment>>,
-    ) -> Result<Vec<(String, Vec<Planned>)>> {
+    ) -> Result<Vec<DayPlan>> {
         let mut plans = Vec::new();
         for day in &changes.days {
             let present = match state.days.get(day) {
@@ -192,26 +190,26 @@ impl ObjectShipper {
             let segments = days.get(day).map_or(&[][..], Vec::as_slice);
             let (store_id, format) = (state.store_id, self.options.format);
             let plan = plan_day(storage, segments, present.as_ref(), store_id, format)?;
-            plans.push((day.clone(), plan));
+            plans.push(DayPlan {
+                day: day.clone(),
+                old: present.map(names_of).unwrap_or_default(),
+                objects: plan,
+            });
         }
         Ok(plans)
     }
 
-    /// Writes the objects and the manifest of a day. Returns the objects of the old manifest that
-    /// the new one does not have.
+    /// Writes the objects and the manifest of a day. Returns the names of the objects that the
+    /// manifest has.
     async fn ship_day(
         &self,
         state: &mut StoreState,
         day: &str,
-        plan: Vec<Planned>,
+        objects: Vec<Planned>,
         days: &BTreeMap<String, Vec<PointSegment>>,
         shipped: &mut Shipped,
-    ) -> Result<Vec<String>> {
-        let old = match state.days.get(day) {
-            Some(entry) => self.objects.day_manifest(entry).await.ok(),
-            None => None,
-        };
-        let writes = plan.into_iter().map(|planned| async {
+    ) -> Result<HashSet<String>> {
+        let writes = objects.into_iter().map(|planned| async {
             if let Some(entry) = planned.there.clone() {
                 return Ok((entry, false));
             }
@@ -255,10 +253,7 @@ impl ObjectShipper {
             fingerprint: fingerprint(segments, self.options.format),
         };
         state.days.insert(day.to_owned(), entry);
-        let new: HashSet<&String> = manifest.objects.iter().map(|it| &it.object).collect();
-        let old = old.into_iter().flat_map(|manifest| manifest.objects);
-        let gone = old.map(|entry| entry.object);
-        Ok(gone.filter(|object| !new.contains(object)).collect())
+        Ok(names_of(manifest))
     }
 
     /// Writes the store's other files, and returns the objects that they replace.
@@ -304,6 +299,7 @@ impl ObjectShipper {
         &mut self,
         known: &mut Known,
         point: &Point,
+        named: &BTreeMap<String, HashSet<String>>,
         shipped: &mut Shipped,
     ) -> Result<()> {
         let unfinished = known.state.unfinished.clone();
@@ -311,17 +307,13 @@ impl ObjectShipper {
             if self.clean.contains(day) {
                 continue;
             }
-            let named = match known.state.days.get(day) {
-                Some(entry) => self.objects.day_manifest(entry).await?.objects,
-                None => Vec::new(),
-            };
-            let named: HashSet<String> = named.into_iter().map(|entry| entry.object).collect();
             for kind in kinds() {
                 let listed = self
                     .objects
                     .list(&prefix(kind, day, point.store_id))
                     .await?;
-                let left = listed.into_iter().filter(|name| !named.contains(name));
+                let is_named = |name: &String| named.get(day).is_some_and(|it| it.contains(name));
+                let left = listed.into_iter().filter(|name| !is_named(name));
                 shipped.objects_removed += self.objects.remove(left.collect()).await?;
             }
             if known.state.days.contains_key(day) {
@@ -355,6 +347,20 @@ impl ObjectShipper {
         shipped.objects_removed += self.objects.remove(left.collect()).await?;
         Ok(())
     }
+}
+
+/// What a day is to have.
+#[derive(Debug)]
+struct DayPlan {
+    day: String,
+    /// The names of the objects that its manifest has now.
+    old: HashSet<String>,
+    objects: Vec<Planned>,
+}
+
+fn names_of(manifest: DayManifest) -> HashSet<String> {
+    let objects = manifest.objects.into_iter();
+    objects.map(|entry| entry.object).collect()
 }
 
 /// What differs between a store and what is there.
