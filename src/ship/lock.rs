@@ -1,10 +1,11 @@
 //! Excludes other processes of this machine that ship the same store to the same destination.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::status::cache_name;
 use crate::error::{Error, ErrorKind, Result};
+use crate::storage::{Access, StorageFile, full_path};
 use crate::store::Store;
 
 /// How long a lock that is not free is tried again.
@@ -13,7 +14,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// A lock on a file in `cache/`. It ends with the process.
 #[derive(Debug)]
 pub(super) struct ShipLock {
-    _file: File,
+    _file: Arc<dyn StorageFile>,
 }
 
 impl ShipLock {
@@ -23,28 +24,27 @@ impl ShipLock {
     /// # Errors
     /// [`Locked`](ErrorKind::Locked) after the store's lock timeout.
     pub(super) fn take(store: &Store, destination: &str) -> Result<Option<ShipLock>> {
-        let dir = store.path().join("cache");
-        let path = dir.join(format!("{}.lock", cache_name(destination)));
-        let _ = std::fs::create_dir(&dir);
-        let mut options = OpenOptions::new();
-        let Ok(file) = options.create(true).truncate(false).write(true).open(&path) else {
+        let storage = store.inner().storage();
+        let path = format!("cache/{}.lock", cache_name(destination));
+        // A cache that cannot be created is found out when the file is opened.
+        let _ = storage.create_dir("cache");
+        let Ok(file) = storage.open(&path, Access::Append) else {
             return Ok(None);
         };
         let until = Instant::now() + store.inner().lock_timeout;
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Some(ShipLock { _file: file })),
-                Err(TryLockError::WouldBlock) if Instant::now() < until => {
-                    std::thread::sleep(PAUSE);
-                }
-                Err(TryLockError::WouldBlock) => {
+                Ok(true) => return Ok(Some(ShipLock { _file: file })),
+                Ok(false) if Instant::now() < until => std::thread::sleep(PAUSE),
+                Ok(false) => {
                     let message = format!(
                         "another process ships this store to {destination}: wait for it, or stop it"
                     );
+                    let path = full_path(storage, &path);
                     return Err(Error::new(ErrorKind::Locked, message).with_path(&path));
                 }
                 // The file system has no locks.
-                Err(TryLockError::Error(_)) => return Ok(None),
+                Err(_) => return Ok(None),
             }
         }
     }
