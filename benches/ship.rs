@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use decklog::ship::{Destination, Progress, ShipOptions, Shipper};
@@ -53,7 +54,6 @@ fn main() {
     });
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn mb(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
@@ -68,7 +68,6 @@ fn cpu() -> f64 {
     #[cfg(unix)]
     {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        #[allow(clippy::cast_precision_loss)]
         return time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
     }
     #[cfg(not(unix))]
@@ -204,7 +203,6 @@ fn to_postgres(dir: &Path, store: &Store, url: &str) {
     psql(url, &format!("\\copy bench FROM '{file}' (FORMAT binary)"));
     let copy = began.elapsed().as_secs_f64();
     psql(url, "DROP TABLE bench");
-    #[allow(clippy::cast_precision_loss)]
     let rate = outcome.rows_written as f64 / ship;
     println!("{:<44} {rate:>8.0} rows/s", "ship to PostgreSQL");
     println!(
@@ -218,11 +216,45 @@ fn to_postgres(dir: &Path, store: &Store, url: &str) {
     println!("{:<44} {:>8.2}", "ratio of ship to \\copy", copy / ship);
 }
 
-/// Writes at a fixed rate while another thread ships, and then as fast as possible with and without
-/// it.
+/// A thread that ships as `decklog ship --follow` does, until it is stopped.
+struct Follower {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Follower {
+    /// Ships what is there, then starts the thread. `shipped` is called with the last sequence
+    /// number after each pass.
+    fn start(
+        store: &Store,
+        bucket: &Path,
+        mut shipped: impl FnMut(u64) + Send + 'static,
+    ) -> Follower {
+        let destination = Destination::create(bucket.to_str().unwrap()).unwrap();
+        let mut options = ShipOptions::default();
+        options.follows = true;
+        let mut shipper = Shipper::new(store, &destination, options).unwrap();
+        shipper.ship().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let is_stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            while !is_stopped.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_secs(1));
+                shipped(shipper.ship().unwrap().last_seq);
+            }
+        });
+        Follower { stop, thread }
+    }
+
+    fn stop(self) {
+        self.stop.store(true, Ordering::Release);
+        self.thread.join().unwrap();
+    }
+}
+
+/// How far a copy is behind a writer of a fixed rate, and what following costs a writer that is as
+/// fast as it can be.
 fn follow(dir: &Path) {
-    let seconds = tiny::size(10, 1);
-    let per_second = 10_000;
     let store = Store::options()
         .upkeep(false)
         .open(dir.join("followed"))
@@ -230,39 +262,48 @@ fn follow(dir: &Path) {
     let talk = Conversation::new(Uuid::from_u128(7), Client::Cli);
     let id = talk.id;
     store.record(talk).unwrap();
-    // When each sequence number was written, by batch.
-    let written: Arc<Mutex<Vec<(u64, Instant)>>> = Arc::default();
-    let stop = Arc::new(AtomicBool::new(false));
     let bucket = dir.join("followed-bucket");
-    let shipper = {
-        let (store, written, stop) = (store.clone(), Arc::clone(&written), Arc::clone(&stop));
-        let destination = Destination::create(bucket.to_str().unwrap()).unwrap();
-        std::thread::spawn(move || {
-            let mut options = ShipOptions::default();
-            options.follows = true;
-            let mut shipper = Shipper::new(&store, &destination, options).unwrap();
-            let (mut lags, mut seen) = (Vec::new(), 0);
-            while !stop.load(Ordering::Acquire) {
-                let last_seq = shipper.ship().unwrap().last_seq;
-                let now = Instant::now();
-                let written = written.lock().unwrap();
-                let new = written
-                    .iter()
-                    .filter(|(seq, _)| *seq > seen && *seq <= last_seq);
-                lags.extend(new.map(|(_, at)| now.duration_since(*at).as_secs_f64()));
-                drop(written);
-                seen = last_seq;
-                std::thread::sleep(Duration::from_secs(1));
-            }
-            lags
+    lag(&store, id, &bucket);
+
+    let (mut with, mut without) = (vec![], vec![]);
+    for _ in 0..tiny::size(5, 1) {
+        let follower = Follower::start(&store, &bucket, |_| ());
+        with.push(full_speed(&store, id));
+        follower.stop();
+        without.push(full_speed(&store, id));
+    }
+    let ratios = with
+        .iter()
+        .zip(&without)
+        .map(|(with, without)| with / without);
+    let ratio = median(ratios.collect());
+    let rate = |name, rate| println!("{name:<44} {rate:>8.0} records/s");
+    rate("one writer beside ship --follow", median(with));
+    rate("one writer alone", median(without));
+    println!("{:<44} {ratio:>8.2}", "ratio, median of rounds");
+}
+
+fn lag(store: &Store, talk: Uuid, bucket: &Path) {
+    let (per_second, batch) = (10_000, 100);
+    // When each batch was written, by its last sequence number.
+    let written: Arc<Mutex<Vec<(u64, Instant)>>> = Arc::default();
+    let lags: Arc<Mutex<Vec<f64>>> = Arc::default();
+    let follower = {
+        let (written, lags) = (Arc::clone(&written), Arc::clone(&lags));
+        Follower::start(store, bucket, move |last_seq| {
+            let now = Instant::now();
+            let mut written = written.lock().unwrap();
+            let shipped = written.partition_point(|(seq, _)| *seq <= last_seq);
+            let shipped = written.drain(..shipped);
+            let shipped = shipped.map(|(_, at)| now.duration_since(at).as_secs_f64());
+            lags.lock().unwrap().extend(shipped);
         })
     };
     let began = Instant::now();
-    let batch = 100;
-    for nth in 0..seconds * per_second / batch {
+    for nth in 0..tiny::size(10, 1) * per_second / batch {
         let records = (0..batch).map(|of| {
             let place = nth * batch + of;
-            message(id, place, DAY_1 + place as i64).into()
+            message(talk, place, DAY_1 + place as i64).into()
         });
         let acks = store
             .record_batch(records.collect::<Vec<Record>>())
@@ -273,29 +314,21 @@ fn follow(dir: &Path) {
             began + Duration::from_secs_f64((nth + 1) as f64 * batch as f64 / per_second as f64);
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
     }
-    let with = full_speed(&store, id, seconds);
-    stop.store(true, Ordering::Release);
-    let mut lags = shipper.join().unwrap();
-    let without = full_speed(&store, id, seconds);
+    follower.stop();
+    assert!(written.lock().unwrap().is_empty(), "not all was shipped");
+    let mut lags = std::mem::take(&mut *lags.lock().unwrap());
     lags.sort_by(f64::total_cmp);
     let longest = lags.last().copied().unwrap_or_default();
-    let middle = lags.get(lags.len() / 2).copied().unwrap_or_default();
     println!(
-        "lag at {per_second} records/s and then full speed     median {middle:.2} s, max {longest:.2} s"
+        "lag at {per_second} records/s: median {:.2} s, max {longest:.2} s",
+        median(lags)
     );
-    println!(
-        "{:<44} {with:>8.0} records/s",
-        "one writer beside ship --follow"
-    );
-    println!("{:<44} {without:>8.0} records/s", "one writer alone");
-    println!("{:<44} {:>8.2}", "ratio", with / without);
 }
 
 /// Records a second of one thread.
-#[allow(clippy::cast_precision_loss)]
-fn full_speed(store: &Store, talk: Uuid, seconds: usize) -> f64 {
+fn full_speed(store: &Store, talk: Uuid) -> f64 {
     let (began, mut count) = (Instant::now(), 0);
-    while began.elapsed() < Duration::from_secs(seconds as u64) {
+    while began.elapsed() < Duration::from_secs(tiny::size(4, 1) as u64) {
         store
             .record(message(talk, count, DAY_1 + count as i64))
             .unwrap();

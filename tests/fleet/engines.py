@@ -24,6 +24,9 @@ class Engine:
     # Whether it reads objects from S3 here.
     reads_s3 = False
 
+    # The folder of sql/ with reports of its own, which answer as those of the same name.
+    own_reports = None
+
     def __init__(self, dir, format, decklog, server=None):
         self.dir, self.format, self.decklog = pathlib.Path(dir).resolve(), format, decklog
         self.location = str(self.dir / "shipped" / format)
@@ -252,6 +255,7 @@ class PostgreSQL(Engine):
 
     formats = ["tables"]
     programs = "/usr/lib/postgresql/*/bin"
+    own_reports = "postgresql"
 
     def version(self):
         return self.query("SHOW server_version")[0][0].split()[0]
