@@ -20,7 +20,7 @@ pub struct Args {
     #[command(flatten)]
     part: Part,
     /// Only show the number of tasks by status
-    #[arg(long, conflicts_with_all = ["status", "limit", "after", "order", "long"])]
+    #[arg(long, conflicts_with_all = ["status", "since", "until", "limit", "after", "order", "long"])]
     pub counts: bool,
 }
 

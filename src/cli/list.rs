@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 use decklog::query::{
     CallQuery, Cursor, EventQuery, HistoryQuery, MessageQuery, Order, Page, ProposalQuery,
-    TaskQuery, TurnQuery,
+    TaskQuery, ThoughtQuery, TurnQuery,
 };
 
 use super::context::Context;
@@ -17,7 +17,7 @@ use super::pages::{PAGE_RECORDS, each};
 use super::show::{self, Shown};
 
 // Page and format of a list.
-#[derive(Debug, Clone, Copy, Default, clap::Args)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::Args)]
 pub struct Part {
     /// Maximum number of records. Default: 100 on a terminal, else all
     #[arg(long, value_name = "N")]
@@ -49,7 +49,7 @@ macro_rules! paged {
     )+ };
 }
 
-paged! { CallQuery EventQuery HistoryQuery MessageQuery ProposalQuery TaskQuery TurnQuery }
+paged! { CallQuery EventQuery HistoryQuery MessageQuery ProposalQuery TaskQuery ThoughtQuery TurnQuery }
 
 /// The message for an empty list. `is_named`: records were asked for by a name.
 pub fn none_found(records: &str, is_named: bool) -> String {

@@ -4,16 +4,15 @@ use std::io;
 
 use clap::Subcommand;
 use decklog::human::{count, counted};
-use decklog::query::ThoughtQuery;
+use decklog::query::{Order, ThoughtQuery};
 use decklog::thoughts::ChainCheck;
 
 use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::get::missing;
-use super::list::{Printer, none_found};
+use super::list::{List, Part, none_found};
 use super::output::{self, Output};
-use super::pages::{PAGE_RECORDS, each};
 use super::verify;
 
 /// List thoughts in the order in which they were recorded, or check their chains
@@ -31,18 +30,23 @@ pub struct Args {
 // Which thoughts are listed, and how.
 #[derive(Debug, clap::Args)]
 pub struct Listed {
-    /// Only thoughts of this task
-    #[arg(long, global = true, value_name = "TASK")]
-    task: Option<String>,
-    /// Only thoughts with this prev_hash; 64 zeros for the first of each chain
-    #[arg(long, value_name = "HASH")]
-    prev_hash: Option<String>,
-    /// Maximum number of thoughts, from the first one on. Default: 100 on a terminal, else all
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
-    /// Show all fields of each thought
-    #[arg(long, short)]
-    long: bool,
+    #[command(flatten)]
+    query: ThoughtQuery,
+    #[command(flatten)]
+    part: Part,
+}
+
+impl Listed {
+    /// Whether no option of the list is given, except the task.
+    fn is_plain(&self) -> bool {
+        let ThoughtQuery {
+            prev_hash,
+            since,
+            until,
+            ..
+        } = &self.query;
+        prev_hash.is_none() && since.or(*until).is_none() && self.part == Part::default()
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -62,37 +66,19 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let listed = &args.list;
     match &args.action {
         None => list(listed, context),
-        Some(Action::Verify)
-            if listed.limit.is_some() || listed.long || listed.prev_hash.is_some() =>
-        {
-            let message = "--prev-hash, --limit and --long are only for lists, not for verify";
+        Some(Action::Verify) if !listed.is_plain() => {
+            let message = "of the options of lists, verify only takes --task";
             Err(Failure::usage(message))
         }
-        Some(Action::Verify) => verify_chains(listed.task.as_deref(), context),
+        Some(Action::Verify) => verify_chains(listed.query.task_id.as_deref(), context),
     }
 }
 
 pub fn list(args: &Listed, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
-    let limit = context.limit(args.limit);
-    let page = |limit, after| {
-        let page = store.thoughts().page(&ThoughtQuery {
-            task_id: args.task.clone(),
-            prev_hash: args.prev_hash.clone(),
-            limit,
-            after,
-        })?;
-        Ok((page.items, page.next))
-    };
-    let mut printer = Printer::new(context, args.long);
-    let rest = each(limit, PAGE_RECORDS, None, page, |thought| {
-        printer.print(&thought)
-    })?;
-    printer.end(&none_found("thoughts", args.task.is_some()))?;
-    if rest.is_some() {
-        context.say_below("there are more: set --limit")?;
-    }
-    Ok(Exit::Ok)
+    let none = none_found("thoughts", args.query.task_id.is_some());
+    let list = List::from(Order::OldestFirst, args.part, &none);
+    list.print(context, &args.query, |query| store.thoughts().page(query))
 }
 
 fn verify_chains(task: Option<&str>, context: &mut Context) -> Result<Exit, Failure> {

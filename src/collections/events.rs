@@ -2,7 +2,7 @@
 
 use super::as_of::Lists;
 use super::page::{Cursor, Page, PartEnd, Walk};
-use super::query::query;
+use super::query::{is_of_time, query};
 use super::{Ack, EVERYWHERE, lifecycle, next_id, put_again, record_in, selected, standing_as};
 use crate::error::Result;
 use crate::index::{Hasher, RowId, Select, Table};
@@ -126,7 +126,7 @@ impl Lists for EventQuery {
     }
 
     fn may_match(&self, table: &Table, row: RowId) -> bool {
-        table.row(row).is_some_and(|row| self.has_time(row.at))
+        is_of_time(table, row, (self.since, self.until))
     }
 
     fn matches(&self, event: &Event) -> bool {
@@ -134,17 +134,10 @@ impl Lists for EventQuery {
         self.parent_id.is_none_or(|id| event.parent_id == Some(id))
             && !(self.roots && event.parent_id.is_some())
             && of_type.is_none_or(|wanted| event.event_type == *wanted)
-            && self.has_time(event.created_at)
     }
 
     fn read(view: &Snapshot<'_>, row: RowId, _: Option<i64>) -> Result<Option<Event>> {
         standing_as(view, row)
-    }
-}
-
-impl EventQuery {
-    fn has_time(&self, at: i64) -> bool {
-        self.since.is_none_or(|since| at >= since) && self.until.is_none_or(|until| at < until)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::as_of::Lists;
 use super::page::{Cursor, Order, Page, Walk, page};
-use super::query::query;
+use super::query::{is_of_time, query};
 use super::{Ack, next_id, put_again, record_in, standing_as};
 use crate::error::Result;
 use crate::index::{Hasher, RowId, Select, Table};
@@ -50,21 +50,15 @@ impl Lists for HistoryQuery {
     }
 
     fn may_match(&self, table: &Table, row: RowId) -> bool {
-        table.row(row).is_some_and(|row| self.has_time(row.at))
+        is_of_time(table, row, (self.since, self.until))
     }
 
     fn matches(&self, entry: &HistoryEntry) -> bool {
-        self.chat_id.is_none_or(|chat| entry.chat_id == chat) && self.has_time(entry.created_at)
+        self.chat_id.is_none_or(|chat| entry.chat_id == chat)
     }
 
     fn read(view: &Snapshot<'_>, row: RowId, _: Option<i64>) -> Result<Option<HistoryEntry>> {
         standing_as(view, row)
-    }
-}
-
-impl HistoryQuery {
-    fn has_time(&self, at: i64) -> bool {
-        self.since.is_none_or(|since| at >= since) && self.until.is_none_or(|until| at < until)
     }
 }
 

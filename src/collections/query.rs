@@ -1,12 +1,42 @@
 //! The queries of lists. Each is declared once: the library, the command line and HTTP accept the
 //! same filters, with the same descriptions and defaults.
 
+use crate::index::{RowId, Table};
+
+/// Whether the own time of a row is `since` or later and before `until`, in epoch milliseconds.
+pub(super) fn is_of_time(
+    table: &Table,
+    row: RowId,
+    (since, until): (Option<i64>, Option<i64>),
+) -> bool {
+    table.row(row).is_some_and(|row| {
+        since.is_none_or(|since| row.at >= since) && until.is_none_or(|until| row.at < until)
+    })
+}
+
 /// Declares the query of a list: its filters with their command-line options, the time bounds, the
-/// order and the start of the page.
+/// order and the start of the page, and the limit if it is not that of other lists.
 macro_rules! query {
     (
         $(#[$meta:meta])*
+        $name:ident { filters $($rest:tt)* }
+    ) => {
+        $crate::collections::query::query! {
+            $(#[$meta])*
+            $name {
+                limit {
+                    /// Maximum number of records; 0 gives none. Default: 100.
+                    #[cfg_attr(feature = "http", serde(deserialize_with = "crate::collections::query::limit::<_, 0>"))]
+                    #[cfg_attr(feature = "http", param(value_type = Option<u32>, maximum = 1000))]
+                }
+                filters $($rest)*
+            }
+        }
+    };
+    (
+        $(#[$meta:meta])*
         $name:ident {
+            limit { $(#[$limit_meta:meta])* }
             filters { $($(#[$filter_meta:meta])* $filter:ident: $type:ty = $option:literal $value:literal,)* }
             $(flags { $($(#[$flag_meta:meta])* $flag:ident,)* })?
             $(times {
@@ -52,10 +82,8 @@ macro_rules! query {
             #[cfg_attr(feature = "cli", arg(skip = $crate::collections::Order::$order))]
             #[cfg_attr(feature = "http", param(value_type = Option<crate::collections::Order>))]
             pub order: $crate::collections::Order,
-            /// Maximum number of records; 0 gives none. Default: 100.
+            $(#[$limit_meta])*
             #[cfg_attr(feature = "cli", arg(skip = $crate::collections::PAGE_LIMIT))]
-            #[cfg_attr(feature = "http", serde(deserialize_with = "crate::collections::query::limit"))]
-            #[cfg_attr(feature = "http", param(value_type = Option<u32>, maximum = 1000))]
             pub limit: usize,
             $(#[$from_meta])*
             #[cfg_attr(feature = "cli", arg(skip))]
@@ -141,8 +169,10 @@ mod params {
         }
     }
 
-    pub(in super::super) fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
-        Limit::<0>::deserialize(from).map(|limit| limit.0)
+    pub(in super::super) fn limit<'de, D: Deserializer<'de>, const MIN: usize>(
+        from: D,
+    ) -> Result<usize, D::Error> {
+        Limit::<MIN>::deserialize(from).map(|limit| limit.0)
     }
 
     pub(in super::super) fn time<'de, D: Deserializer<'de>>(

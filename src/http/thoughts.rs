@@ -7,10 +7,10 @@ use uuid::Uuid;
 
 use super::app::Shared;
 use super::body::{Answer, Json, Made, OneOrMore};
-use super::params::{Id, IdempotencyKey, Limit, Query, WaitParams};
+use super::params::{Id, IdempotencyKey, Query, WaitParams};
 use super::problem::{NotFound, Problem};
 use super::puts::{Handed, Identified, status_of};
-use crate::collections::{Cursor, ThoughtQuery};
+use crate::collections::ThoughtQuery;
 use crate::record::ThoughtRecord;
 use crate::wire::chain::Verified;
 use crate::wire::new::NewThought;
@@ -66,40 +66,16 @@ fn unknown() -> Problem {
     Problem::not_found("there is no thought with this id").with_field("id")
 }
 
-/// Which thoughts to list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct ListParams {
-    /// Only those of this task.
-    #[param(min_length = 1, max_length = 1024)]
-    task_id: Option<String>,
-    /// Only those chained to the thought with this hash; 64 zeros for those that begin a chain.
-    #[param(pattern = "^[0-9a-fA-F]{64}$")]
-    prev_hash: Option<String>,
-    /// Maximum number of thoughts. Default: 100.
-    #[serde(default)]
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
-    limit: Limit<1>,
-    after: Option<Cursor>,
-}
-
 type Thoughts = Paged<ThoughtRecord>;
 
 /// Lists thoughts in the order in which they were recorded, page by page.
 #[utoipa::path(
     get,
     path = "/thoughts",
-    params(ListParams),
+    params(ThoughtQuery),
     responses((status = 200, description = "A page", body = Thoughts))
 )]
-pub(super) async fn list(State(app): State<Shared>, Query(params): Query<ListParams>) -> Answer {
-    let query = ThoughtQuery {
-        task_id: params.task_id,
-        prev_hash: params.prev_hash,
-        limit: params.limit.0,
-        after: params.after,
-    };
+pub(super) async fn list(State(app): State<Shared>, Query(query): Query<ThoughtQuery>) -> Answer {
     app.list(query.limit, move |app, bytes_max| {
         let page = app.store.thoughts().page_within(&query, bytes_max);
         page.map_err(|e| Problem::of_query(&e))

@@ -22,6 +22,7 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
         order: Order::NewestFirst,
         limit: TASKS,
         after: params.read::<Cursor>("after")?,
+        ..TaskQuery::default()
     };
     let tasks = inbox.list(&query)?;
     let next = params.next(PATH, tasks.next.as_ref());

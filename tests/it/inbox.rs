@@ -392,7 +392,7 @@ fn lists_are_by_state_and_page_by_page() {
                     status,
                     order,
                     limit,
-                    after: None,
+                    ..TaskQuery::default()
                 };
                 let mut seen = Vec::new();
                 loop {

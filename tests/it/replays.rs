@@ -251,6 +251,7 @@ fn walks(limit: usize, as_of: &[i64]) -> Vec<Walk<'static>> {
                     order,
                     limit,
                     after,
+                    ..TaskQuery::default()
                 }))
             }));
         }
@@ -265,14 +266,15 @@ fn walks(limit: usize, as_of: &[i64]) -> Vec<Walk<'static>> {
                 texts(store.messages(id(conversation), &query))
             }));
         }
+        walks.push(Box::new(move |store, after| {
+            texts(store.thoughts().page(&decklog::query::ThoughtQuery {
+                order,
+                limit,
+                after,
+                ..Default::default()
+            }))
+        }));
     }
-    walks.push(Box::new(move |store, after| {
-        texts(store.thoughts().page(&decklog::query::ThoughtQuery {
-            limit,
-            after,
-            ..Default::default()
-        }))
-    }));
     walks
 }
 

@@ -95,11 +95,14 @@ struct What {
     list: Option<Listed>,
 }
 
-/// The lists, each with the options of its command.
+/// The lists, each with the options of its command. The name of the kind in file names is an alias.
 #[derive(Debug, Subcommand)]
 enum Listed {
+    #[command(visible_alias = "conversation_turns")]
     Turns(turns::Args),
+    #[command(visible_alias = "tool_calls")]
     Calls(calls::Args),
+    #[command(visible_alias = "code_edit_proposals")]
     Proposals(proposals::Args),
     Conversations(conversations::Args),
     Messages(messages::Args),
@@ -107,6 +110,7 @@ enum Listed {
     Inbox(inbox::Args),
     History(History),
     /// List thoughts in the order in which they were recorded
+    #[command(visible_alias = "thought_records")]
     Thoughts(thoughts::Listed),
     Rollups(rollups::Args),
 }

@@ -9,10 +9,10 @@ pub(super) use self::steps::{put, put_step};
 use self::steps::read;
 use super::as_of::Lists;
 use super::page::{Cursor, Page, Walk};
+use super::query::{is_of_time, query};
 use super::{EVERYWHERE, at_status, collision, lifecycle, record_in, row_of, with_key};
-use crate::collections::query::query;
 use crate::error::{ErrorKind, Result};
-use crate::index::{Hasher, Row, RowId, Select};
+use crate::index::{Hasher, Row, RowId, Select, Table};
 use crate::line::Op;
 use crate::record::{InboxStep, InboxTask, Kind, Record, TaskStatus, now};
 use crate::store::{Reads, Redacted, Snapshot, Store, Txn};
@@ -25,6 +25,12 @@ query! {
         filters {
             /// Only tasks with this status.
             status: TaskStatus = "status" "STATUS",
+        }
+        times {
+            /// Only tasks queued at this time or later (`created_at`).
+            since,
+            /// Only tasks queued before this time.
+            until,
         }
         order {
             /// By id. Default: oldest first (`asc`).
@@ -314,6 +320,10 @@ impl Lists for TaskQuery {
     fn walk(&self, _: Hasher, _: bool) -> Walk {
         let select = self.status.map_or(Select::All, at_state);
         Walk::all(self.order, self.limit, self.after).of(select)
+    }
+
+    fn may_match(&self, table: &Table, row: RowId) -> bool {
+        is_of_time(table, row, (self.since, self.until))
     }
 
     fn matches(&self, _: &InboxTask) -> bool {

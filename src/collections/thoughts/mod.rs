@@ -13,10 +13,11 @@ pub use self::chain::{ChainBreak, ChainCheck};
 
 use self::chain::check;
 use super::as_of::Lists;
-use super::page::{self, Cursor, Order, Page};
+use super::page::{self, Cursor, Page};
+use super::query::{is_of_time, query};
 use super::{Ack, EVERYWHERE, conflict, put_again, record_in, row_of, selected, standing_as};
 use crate::error::{Error, Result};
-use crate::index::{Hasher, Loc, Position, RowId, Select, Walk};
+use crate::index::{Hasher, Loc, Position, RowId, Select, Table, Walk};
 use crate::record::{
     GENESIS_HASH, Kind, Record, ThoughtRecord, ThoughtType, Timestamp, check_name, check_sha256,
 };
@@ -41,39 +42,47 @@ pub struct NewThought {
     pub content: String,
 }
 
-/// Selects the thoughts to list.
-///
-/// ```
-/// # use decklog::Store;
-/// # use decklog::query::ThoughtQuery;
-/// # let dir = tempfile::tempdir().unwrap();
-/// # let store = Store::open(dir.path().join("log"))?;
-/// # let hash = decklog::record::GENESIS_HASH;
-/// let query = ThoughtQuery { prev_hash: Some(hash.into()), ..ThoughtQuery::default() };
-/// let next = store.thoughts().page(&query)?;
-/// # assert!(next.items.is_empty());
-/// # Ok::<(), decklog::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ThoughtQuery {
-    /// Only thoughts of this task; not empty.
-    pub task_id: Option<String>,
-    /// Only thoughts whose previous thought has this hash; [`GENESIS_HASH`] for the first thoughts
-    /// of chains.
-    pub prev_hash: Option<String>,
-    /// Maximum number of thoughts, from 1. Default: no limit.
-    pub limit: usize,
-    /// Page cursor: the `next` of the previous page.
-    pub after: Option<Cursor>,
-}
-
-impl Default for ThoughtQuery {
-    fn default() -> ThoughtQuery {
-        ThoughtQuery {
-            task_id: None,
-            prev_hash: None,
-            limit: usize::MAX,
-            after: None,
+query! {
+    /// Selects the thoughts to list.
+    ///
+    /// ```
+    /// # use decklog::Store;
+    /// # use decklog::query::ThoughtQuery;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(dir.path().join("log"))?;
+    /// let hash = decklog::record::GENESIS_HASH;
+    /// let first = ThoughtQuery { prev_hash: Some(hash.into()), ..ThoughtQuery::default() };
+    /// assert!(store.thoughts().page(&first)?.items.is_empty());
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ThoughtQuery {
+        limit {
+            /// Maximum number of thoughts, from 1. Default: 100.
+            #[cfg_attr(feature = "http", serde(deserialize_with = "crate::collections::query::limit::<_, 1>"))]
+            #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 1, maximum = 1000))]
+        }
+        filters {
+            /// Only thoughts of this task.
+            #[cfg_attr(feature = "cli", arg(global = true))]
+            #[cfg_attr(feature = "http", param(min_length = 1, max_length = 1024))]
+            task_id: String = "task" "TASK",
+            /// Only thoughts with this `prev_hash`: 64 zeros for the first of each chain.
+            #[cfg_attr(feature = "http", param(pattern = "^[0-9a-fA-F]{64}$"))]
+            prev_hash: String = "prev-hash" "HASH",
+        }
+        times {
+            /// Only thoughts of this time or later.
+            since,
+            /// Only thoughts before this time.
+            until,
+        }
+        order {
+            /// By the order in which they were recorded. Default: oldest first (`asc`).
+            OldestFirst
+        }
+        from {
+            /// Page cursor: the `next` of the previous page.
+            after: Option<Cursor>
         }
     }
 }
@@ -106,7 +115,11 @@ impl Lists for ThoughtQuery {
             }
             (task_id, _) => select(hasher, task_id.as_deref()),
         };
-        page::Walk::all(Order::OldestFirst, self.limit, self.after).of(select)
+        page::Walk::all(self.order, self.limit, self.after).of(select)
+    }
+
+    fn may_match(&self, table: &Table, row: RowId) -> bool {
+        is_of_time(table, row, (self.since, self.until))
     }
 
     fn matches(&self, record: &ThoughtRecord) -> bool {

@@ -2,7 +2,7 @@
 
 use super::super::answer::Fault;
 use super::Call;
-use super::given::{FromChar, Limit, Listed, page};
+use super::given::{FromChar, Limit, Listed, Time, page};
 use crate::collections::{Cursor, NewThought, ThoughtQuery};
 use crate::record::{Kind, ThoughtRecord, ThoughtType};
 use crate::wire::chain::Verified;
@@ -32,6 +32,10 @@ tools! {
         /// Only thoughts with this prev_hash; 64 zeros for the first of a chain.
         #[schema(pattern = "^[0-9a-fA-F]{64}$")]
         prev_hash: Option<String>,
+        /// Only thoughts of this time or later.
+        since: Option<Time>,
+        /// Only thoughts before this time.
+        until: Option<Time>,
         /// Maximum number of thoughts. Default: all. Results come in pages: continue with next_cursor.
         limit: Option<Limit>,
         /// The next_cursor of the previous page.
@@ -72,6 +76,8 @@ fn list(call: &Call<'_>, given: List) -> Result<Listed<ThoughtRecord>, Fault> {
     let query = ThoughtQuery {
         task_id: given.task_id.map(|task_id| task_id.0),
         prev_hash: given.prev_hash,
+        since: given.since.map(|at| at.0),
+        until: given.until.map(|at| at.0),
         ..ThoughtQuery::default()
     };
     let read = |limit, after| {

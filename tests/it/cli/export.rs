@@ -23,6 +23,33 @@ const LISTS: [(&str, Kind); 10] = [
     ("rollups", Kind::Rollups),
 ];
 
+/// Three records of each kind but rollups, which are derived, one on each of three days.
+fn three_days(log: &Log) {
+    let mut lines = Vec::new();
+    for n in 1..=3 {
+        let time = format!("2025-12-{:02}T12:00:00Z", 8 + n);
+        let at_noon = decklog::record::epoch_ms(&time).unwrap();
+        let of_noon = |line: String| line.replace("2025-12-27T08:00:00Z", &time);
+        lines.extend([
+            turn(n, at_noon, "x"),
+            request(10 + n, at_noon, "edit", "{}"),
+            format!(
+                r#"{{"kind":"code_edit_proposals","op":"pending","request_id":"{}","created_at":{at_noon},"confidence":0.5,"diffs_json":[]}}"#,
+                id(20 + n)
+            ),
+            of_noon(conversation(30 + n)),
+            message(40 + n, 30 + n, "x").replace("2025-12-27T08:00:01Z", &time),
+            event(None, "agent.started", at_noon),
+            format!(r#"{{"kind":"inbox","update_id":{n},"created_at":{at_noon}}}"#),
+            format!(
+                r#"{{"kind":"history","chat_id":-7,"role":"user","text":"x","created_at":{at_noon}}}"#
+            ),
+            of_noon(thought("t", "x")),
+        ]);
+    }
+    log.record(&lines);
+}
+
 /// The names of the columns, and the rows.
 fn table(text: &str) -> (Vec<String>, Vec<Vec<String>>) {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
@@ -90,6 +117,40 @@ fn every_list_has_a_column_for_each_field() {
         let markdown = log.ok(&["export", "markdown", list]);
         assert_eq!(markdown.lines().count(), rows.len() + 2, "{markdown}");
         assert!(markdown.starts_with("| "), "{markdown}");
+    }
+}
+
+#[test]
+fn every_list_is_exported_by_time_and_by_the_name_of_its_kind() {
+    let log = Log::new();
+    three_days(&log);
+    for (list, kind) in LISTS {
+        let export = |name: &str, times: &[&str]| -> Vec<Value> {
+            let args: Vec<&str> = [&["export", "jsonl", name], times].concat();
+            objects(&log.ok(&args))
+        };
+        let all = export(list, &[]);
+        assert_eq!(all.len(), 3, "{list}");
+        assert_eq!(export(kind.stem(), &[]), all);
+        let is_latest_first = ["calls", "proposals", "conversations"].contains(&list);
+        let (early, late) = match is_latest_first {
+            true => (&all[1..], &all[..2]),
+            false => (&all[..2], &all[1..]),
+        };
+        assert_eq!(export(list, &["--since", "2025-12-10"]), late, "{list}");
+        assert_eq!(export(list, &["--until", "2025-12-11"]), early, "{list}");
+        let range = ["--since", "2025-12-10", "--until", "2025-12-11"];
+        let middle = export(list, &range);
+        assert_eq!(middle.len(), 1, "{list}");
+        assert!(late.contains(&middle[0]) && early.contains(&middle[0]));
+        // The start of a range is in it, its end is not.
+        if kind != Kind::Rollups {
+            let noon = "2025-12-10T12:00:00Z";
+            assert_eq!(export(list, &["--since", noon]), late, "{list}");
+            assert_eq!(export(list, &["--until", noon]).len(), 1, "{list}");
+        }
+        let args = [&["export", "csv", list][..], &range].concat();
+        assert_eq!(table(&log.ok(&args)).1.len(), 1, "{list}");
     }
 }
 

@@ -171,6 +171,51 @@ fn an_inbox_row_has_the_columns_of_the_table() {
     assert_eq!(read.status, TaskStatus::Failed);
 }
 
+#[test]
+fn tasks_are_listed_by_the_time_at_which_they_were_queued_on_every_face() {
+    let mut faces = Faces::new();
+    for at in [3_000, 1_000, 2_000] {
+        let task = json!({ "update_id": at, "created_at": at });
+        faces.http.post("/inbox", &task).expect(201);
+    }
+    // A step does not change the time.
+    faces.tool("inbox_claim", json!({}));
+    for (since, until, found) in [
+        (Some(2_000), None, vec![1, 3]),
+        (None, Some(2_000), vec![2]),
+        (Some(1_000), Some(3_000), vec![2, 3]),
+        (Some(3_001), None, vec![]),
+    ] {
+        let query = TaskQuery {
+            since,
+            until,
+            ..TaskQuery::default()
+        };
+        let page = faces.store().inbox().list(&query).unwrap();
+        let ids: Vec<i64> = page.items.iter().map(|task| task.id).collect();
+        assert_eq!(ids, found);
+        let told = serde_json::to_value(&page.items).unwrap();
+        let mut route = "/inbox?order=asc".to_owned();
+        let mut args = vec!["inbox".to_owned()];
+        for (name, time) in [("since", since), ("until", until)] {
+            let Some(time) = time else { continue };
+            route.push_str(&format!("&{name}={time}"));
+            args.push(format!("--{name}={time}"));
+        }
+        assert_eq!(faces.http.get(&route).expect(200)["items"], told);
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        assert_eq!(json!(faces.cli(&args)), told);
+    }
+    let queued = TaskQuery {
+        status: Some(TaskStatus::Queued),
+        since: Some(2_000),
+        ..TaskQuery::default()
+    };
+    let page = faces.store().inbox().list(&queued).unwrap();
+    assert_eq!(page.items[0].id, 3);
+    assert_eq!(page.items.len(), 1);
+}
+
 /// `text` and `message_date` are NOT NULL, so every chat message must have them.
 #[test]
 fn a_task_of_a_chat_has_a_text_and_a_date_on_every_face() {

@@ -1,7 +1,7 @@
 //! Requirement 003, thought records: the thirty behaviours of its §10 by number, and further lines.
 
 use decklog::mcp::Tools;
-use decklog::query::ThoughtQuery;
+use decklog::query::{Order, ThoughtQuery};
 use decklog::record::{GENESIS_HASH, ThoughtType};
 use decklog::thoughts::NewThought;
 use decklog::{ErrorKind, Record, Store, ThoughtRecord, Timestamp};
@@ -670,6 +670,85 @@ fn thoughts_are_found_by_the_hash_before_them() {
             .cli_fails(&["thoughts", "--prev-hash", "x"])
             .contains("prev_hash")
     );
+}
+
+/// The clock runs backwards, and lists keep the order in which the thoughts were recorded.
+#[test]
+fn a_list_is_narrowed_by_time_on_every_face() {
+    let mut faces = Faces::new();
+    let times = [
+        "2026-04-17T00:00:02Z",
+        "2026-04-17T00:00:00Z",
+        "2026-04-17T00:00:01Z",
+        "2026-04-17T00:00:01.500Z",
+    ];
+    let made: Vec<_> = times
+        .iter()
+        .map(|at| {
+            let thoughts = faces.store().thoughts();
+            let thoughts = thoughts.with_clock(|| at.parse().unwrap());
+            thoughts.create(plan("t", at)).unwrap()
+        })
+        .collect();
+    for (since, until, found) in [
+        (Some("2026-04-17T00:00:01Z"), None, vec![0, 2, 3]),
+        (None, Some("2026-04-17T00:00:01.500Z"), vec![1, 2]),
+        (
+            Some("2026-04-17T00:00:01Z"),
+            Some("2026-04-17T00:00:02Z"),
+            vec![2, 3],
+        ),
+        (Some("2026-04-18"), None, vec![]),
+        (None, Some("2026-04-18"), vec![0, 1, 2, 3]),
+    ] {
+        for order in [Order::OldestFirst, Order::NewestFirst] {
+            let mut found: Vec<_> = found.iter().map(|n| &made[*n]).collect();
+            if order == Order::NewestFirst {
+                found.reverse();
+            }
+            let told = serde_json::to_value(&found).unwrap();
+            let ms = |time: &str| decklog::record::epoch_ms(time).unwrap();
+            let query = ThoughtQuery {
+                task_id: Some("t".into()),
+                since: since.map(ms),
+                until: until.map(ms),
+                order,
+                ..ThoughtQuery::default()
+            };
+            let page = faces.store().thoughts().page(&query).unwrap();
+            assert_eq!(page.items.iter().collect::<Vec<_>>(), found);
+            let mut route = format!("/thoughts?task_id=t&order={order}");
+            let mut args = vec!["thoughts".to_owned(), format!("--order={order}")];
+            let mut asked = json!({});
+            for (name, time) in [("since", since), ("until", until)] {
+                let Some(time) = time else { continue };
+                route.push_str(&format!("&{name}={time}"));
+                args.push(format!("--{name}={time}"));
+                asked[name] = time.into();
+            }
+            assert_eq!(faces.http.get(&route).expect(200)["items"], told);
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            assert_eq!(json!(faces.cli(&args)), told);
+            if order == Order::OldestFirst {
+                assert_eq!(faces.tool("thought_record_list", asked)["records"], told);
+            }
+        }
+    }
+    let answer = faces.http.get("/thoughts?since=soon");
+    answer.expect_problem(400, "bad_request", Some("since"));
+    let error = faces.tool_fails("thought_record_list", json!({ "until": "soon" }));
+    assert_eq!(issue_fields(&error), ["until"]);
+    for option in [
+        "--since=1",
+        "--until=1",
+        "--order=asc",
+        "--limit=1",
+        "--long",
+        "--after=1-1",
+    ] {
+        let said = faces.cli_fails(&["thoughts", option, "verify"]);
+        assert!(said.contains("only takes --task"), "{said}");
+    }
 }
 
 #[test]
