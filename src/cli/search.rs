@@ -7,6 +7,7 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::list::Printer;
 use super::pages::{PAGE_RECORDS, each};
+use super::time::Times;
 
 /// Find a text in any record, latest first
 ///
@@ -23,12 +24,8 @@ pub struct Args {
     /// Only records of this kind
     #[arg(long)]
     kind: Option<Kind>,
-    /// Only records of this time or later
-    #[arg(long, value_name = "TIME", value_parser = decklog::record::epoch_ms)]
-    since: Option<i64>,
-    /// Only records before this time
-    #[arg(long, value_name = "TIME", value_parser = decklog::record::epoch_ms)]
-    until: Option<i64>,
+    #[command(flatten)]
+    times: Times,
     /// Maximum number of matches. Default: 100 on a terminal, else all
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -48,8 +45,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         let query = SearchQuery {
             text: args.text.clone(),
             kind: args.kind,
-            since: args.since,
-            until: args.until,
+            since: args.times.since,
+            until: args.times.until,
             limit,
             after,
         };

@@ -7,6 +7,17 @@ use clap::{Arg, Command};
 use decklog::human::duration;
 use decklog::record::{Day, epoch_ms, local_epoch_ms};
 
+// The range of the records' own times.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct Times {
+    /// Only records of this time or later
+    #[arg(long, value_name = "TIME", value_parser = decklog::record::epoch_ms)]
+    pub since: Option<i64>,
+    /// Only records before this time
+    #[arg(long, value_name = "TIME", value_parser = decklog::record::epoch_ms)]
+    pub until: Option<i64>,
+}
+
 static IS_UTC: AtomicBool = AtomicBool::new(false);
 
 /// Whether times are shown and given in UTC. It is set once, before the arguments are parsed.

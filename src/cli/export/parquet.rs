@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::files;
+use crate::cli::time::Times;
 
 /// The records of one kind, or those of some time, as a Parquet file
 ///
@@ -25,19 +26,15 @@ pub struct Args {
     /// The kind, as in file names
     #[arg(value_name = "KIND", value_parser = crate::cli::schema::kind)]
     kind: Kind,
-    /// Only records of this time or later
-    #[arg(long, value_name = "TIME", value_parser = decklog::record::epoch_ms)]
-    since: Option<i64>,
-    /// Only records before this time
-    #[arg(long, value_name = "TIME", value_parser = decklog::record::epoch_ms)]
-    until: Option<i64>,
+    #[command(flatten)]
+    times: Times,
 }
 
 pub fn run(args: &Args, is_forced: bool, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
     let times = (
-        args.since.unwrap_or(i64::MIN),
-        args.until.unwrap_or(i64::MAX),
+        args.times.since.unwrap_or(i64::MIN),
+        args.times.until.unwrap_or(i64::MAX),
     );
     let (len, rows) = files::fill(&args.file, is_forced, context, |path| {
         let file = File::options().write(true).truncate(true).open(path);

@@ -13,6 +13,7 @@ use serde_json::{Map, json};
 use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::files;
+use crate::cli::time::Times;
 
 /// A shorter export shows no progress.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
@@ -32,20 +33,16 @@ pub struct Args {
     /// Only these kinds, as in file names. Default: all
     #[arg(value_name = "KIND", value_parser = crate::cli::schema::kind)]
     kinds: Vec<Kind>,
-    /// Only records of this time or later
-    #[arg(long, value_name = "TIME", value_parser = decklog::record::epoch_ms)]
-    since: Option<i64>,
-    /// Only records before this time
-    #[arg(long, value_name = "TIME", value_parser = decklog::record::epoch_ms)]
-    until: Option<i64>,
+    #[command(flatten)]
+    times: Times,
 }
 
 pub fn run(args: &Args, is_forced: bool, context: &mut Context) -> Result<Exit, Failure> {
     let store = context.open_to_read()?;
     let options = ExportOptions {
         kinds: args.kinds.clone(),
-        since: args.since,
-        until: args.until,
+        since: args.times.since,
+        until: args.times.until,
     };
     let began = Instant::now();
     let is_shown = !context.json && std::io::stderr().is_terminal();
