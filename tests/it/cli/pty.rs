@@ -128,6 +128,11 @@ impl Pty {
         }
     }
 
+    /// Whether the modes of the terminal are those that it had before.
+    pub fn is_as_before(&self) -> bool {
+        modes(&self.terminal) == self.before
+    }
+
     /// Waits until the program ended, and checks that the terminal is as it was.
     pub fn end(mut self) -> (ExitStatus, String) {
         let status = self.wait_for_end();
@@ -140,7 +145,7 @@ impl Pty {
         let place = |text: &str| shown.rfind(text).unwrap_or_else(|| panic!("{shown:?}"));
         assert!(place("\u{1b}[?1049h") < place("\u{1b}[?1049l"), "{shown:?}");
         assert!(place("\u{1b}[?25l") < place("\u{1b}[?25h"), "{shown:?}");
-        assert_eq!(modes(&self.terminal), self.before, "{shown:?}");
+        assert!(self.is_as_before(), "{shown:?}");
         (status, shown)
     }
 }

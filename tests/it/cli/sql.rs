@@ -1,5 +1,7 @@
 //! `decklog sql`.
 
+use std::time::Instant;
+
 use decklog::Timestamp;
 use rusqlite::Connection;
 
@@ -244,4 +246,63 @@ fn results_are_for_people_and_programs() {
     assert_eq!(log.json(&["sql", "--tables"])[0]["column"], "store_id");
     let output = log.run(&["sql", "SELECT 1", "--csv", "--json"]);
     assert_eq!(code(&output), USAGE);
+}
+
+/// Rows at first, then no row ever again.
+const ENDLESS: &str = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)
+    SELECT x, length(content) FROM n, messages WHERE x < 20000";
+
+/// Every file of the log, with its length.
+fn files_of(log: &Log) -> Vec<(PathBuf, u64)> {
+    let (mut found, mut left) = (Vec::new(), vec![log.path()]);
+    while let Some(dir) = left.pop() {
+        for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+            match entry.metadata().unwrap() {
+                it if it.is_dir() => left.push(entry.path()),
+                it => found.push((entry.path(), it.len())),
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupt_ends_a_query_at_once() {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let log = log_of_answers();
+    let before = files_of(&log);
+    let mut child = spawn(&mut log.command(&["sql", ENDLESS, "--csv"]));
+    let next = lines_of(child.stdout.take().unwrap());
+    assert_eq!(next(), "x,length(content)");
+    // Wait until it only computes. The last rows are still in its buffer.
+    let number = |row: String| row.split(',').next().unwrap().parse::<u32>().unwrap();
+    while number(next()) < 10_000 {}
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(child.try_wait().unwrap(), None);
+    let began = Instant::now();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let status = child.wait().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(1), "{began:?}");
+    // Shells show this as 130.
+    assert_eq!(status.signal(), Some(Signal::INT.as_raw()));
+    assert_eq!(files_of(&log), before);
+
+    // Ctrl-C on a terminal.
+    let mut pty = super::pty::Pty::start(&log.command(&["sql", ENDLESS]), 80, 24);
+    pty.wait_for("length(content)", 0);
+    std::thread::sleep(Duration::from_millis(300));
+    let began = Instant::now();
+    pty.send(b"\x03");
+    let status = pty.wait_for_end();
+    assert!(began.elapsed() < Duration::from_secs(1), "{began:?}");
+    assert_eq!(status.signal(), Some(Signal::INT.as_raw()));
+    assert!(pty.is_as_before());
+    assert_eq!(files_of(&log), before);
+    // The log can be used as before.
+    assert_eq!(log.json(&["sql", "SELECT count(*) FROM messages"]).len(), 1);
 }
