@@ -41,22 +41,41 @@ impl Store {
         keys: &[KeyHash],
         take: impl FnMut((KeyHash, CurrentRow)) -> Result<()>,
     ) -> Result<()> {
-        self.columns_of_keys(kind, keys, ColumnSet::ALL, take)
+        self.columns_of_keys(kind, keys, (ColumnSet::ALL, u64::MAX), take)
     }
 
-    /// As [`rows_of_keys`](Store::rows_of_keys), with the values of the wanted columns.
+    /// As [`rows_of_keys`](Store::rows_of_keys), with the values of the wanted columns, and without
+    /// the records that were added after this sequence number.
     pub(crate) fn columns_of_keys(
         &self,
         kind: Kind,
         keys: &[KeyHash],
-        wanted: ColumnSet,
+        (wanted, upto): (ColumnSet, u64),
         take: impl FnMut((KeyHash, CurrentRow)) -> Result<()>,
     ) -> Result<()> {
         let read = |view: &Snapshot<'_>, id| {
+            if !has_come(view, kind, id, upto)? {
+                return Ok(None);
+            }
             let key = view.table(kind).row(id).map(index::Row::key);
             Ok(key.zip(read_row(view, kind, id, wanted)?))
         };
         read_each(self.inner(), kind, keys, Table::find, read, take)
+    }
+}
+
+/// Whether a record has an assertion with this sequence number or an earlier one.
+pub(super) fn has_come(view: &Snapshot<'_>, kind: Kind, id: RowId, upto: u64) -> Result<bool> {
+    let table = view.table(kind);
+    match (table.row(id), table.history(id)) {
+        (None, _) => Ok(false),
+        (Some(row), _) if row.seq <= upto => Ok(true),
+        // It was asserted again since, or for the first time.
+        (_, Some([first, ..])) => {
+            let first = view.read(kind, *first)?.seq;
+            Ok(first.is_some_and(|seq| seq <= upto))
+        }
+        _ => Ok(false),
     }
 }
 

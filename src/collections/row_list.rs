@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::Order;
-use super::current_rows::{CurrentRow, read_row, row_head};
+use super::current_rows::{CurrentRow, has_come, read_row, row_head};
 use super::seqs::each_ordered_row;
 use crate::error::Result;
 use crate::index::{Position, Select};
@@ -30,6 +30,7 @@ impl Store {
             to,
             since,
             until,
+            upto,
         } = *bounds;
         let is_inside = |at: i64| at >= since && (at < until || until == i64::MAX);
         // Nothing is left, unless the limit is reached.
@@ -48,7 +49,9 @@ impl Store {
             reads,
             |view, id| {
                 let table = view.table(kind);
-                if table.row(id).is_some_and(|row| is_inside(row.at)) {
+                if table.row(id).is_some_and(|row| is_inside(row.at))
+                    && has_come(view, kind, id, upto)?
+                {
                     found.extend(if reads {
                         read_row(view, kind, id, wanted)?
                     } else {
@@ -88,6 +91,7 @@ pub(crate) struct RowBounds {
     /// The own time of the records is from `since` to before `until`.
     since: i64,
     until: i64,
+    upto: u64,
 }
 
 impl RowBounds {
@@ -119,7 +123,14 @@ impl RowBounds {
             to: position(to),
             since,
             until,
+            upto: u64::MAX,
         }
+    }
+
+    /// As these bounds, without the records that were added after this sequence number.
+    #[cfg(feature = "sql")]
+    pub(crate) fn upto(self, upto: u64) -> RowBounds {
+        RowBounds { upto, ..self }
     }
 
     /// Whether a kind is listed by a number, not by time: the one that the log assigns or, for

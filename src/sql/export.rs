@@ -33,7 +33,7 @@ pub struct ExportOptions {
 }
 
 /// Writes the current records of a store to a new database of SQLite, and returns the number of
-/// rows of each table. The file must not exist, or be empty. Only a complete database has the table
+/// rows of each table. Records that are added meanwhile are not in it. The file must not exist, or be empty. Only a complete database has the table
 /// `decklog`, which says what was exported. `progress` is called with the kind and the number of
 /// its rows so far.
 ///
@@ -60,8 +60,7 @@ pub fn export(
     let connection = open(path).map_err(failed)?;
     let is_wanted = |kind: &Kind| options.kinds.is_empty() || options.kinds.contains(kind);
     let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(is_wanted).collect();
-    // A record that is added meanwhile may be exported, but need not.
-    let last_seq = store.inner().with_snapshot(|view| Ok(view.last_seq()))?;
+    let last_seq = store.last_seq()?;
     let mut counts = Vec::new();
     for kind in kinds {
         let ddl = TableDdl::of(kind);
@@ -74,7 +73,8 @@ pub fn export(
             options.since.unwrap_or(i64::MIN),
             options.until.unwrap_or(i64::MAX),
         );
-        let mut bounds = RowBounds::new(kind, Select::All, Order::OldestFirst, None, times);
+        let bounds = RowBounds::new(kind, Select::All, Order::OldestFirst, None, times);
+        let mut bounds = bounds.upto(last_seq);
         let mut count = 0;
         loop {
             let rows = store.next_rows(kind, &mut bounds, ColumnSet::ALL, ROWS)?;

@@ -36,7 +36,6 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::ValueRef;
@@ -44,7 +43,7 @@ use rusqlite::{Batch, Connection, Statement};
 
 pub use self::export::{ExportOptions, export};
 use self::plan::{Known, first_columns};
-use self::table::{Failed, Source};
+use self::table::{Shared, Source};
 use self::values::sql_type;
 use crate::error::{Error, Result};
 use crate::record::Kind;
@@ -108,13 +107,14 @@ impl<'a> Value<'a> {
 #[derive(Debug)]
 pub struct Database {
     connection: Connection,
-    failed: Failed,
+    store: Store,
+    shared: Arc<Shared>,
 }
 
 impl Database {
     /// The database of a store. Reads nothing yet.
     pub fn of(store: &Store) -> Result<Database> {
-        let failed = Arc::new(Mutex::new(None));
+        let shared = Arc::new(Shared::new());
         let open = || {
             let mut connection = Connection::open_in_memory()?;
             for kind in Kind::ALL {
@@ -122,7 +122,7 @@ impl Database {
                     store: store.clone(),
                     store_id: store.inner().store_id().to_string(),
                     known: Known::of(kind),
-                    failed: Arc::clone(&failed),
+                    shared: Arc::clone(&shared),
                 };
                 table::add(&connection, source)?;
             }
@@ -131,7 +131,11 @@ impl Database {
         };
         let connection =
             open().map_err(|error: rusqlite::Error| Error::invalid(error.to_string()))?;
-        Ok(Database { connection, failed })
+        Ok(Database {
+            connection,
+            store: store.clone(),
+            shared,
+        })
     }
 
     /// Prepares a query: one statement, which only reads.
@@ -157,7 +161,7 @@ impl Database {
         Ok(Query {
             columns: columns.collect(),
             statement,
-            failed: &self.failed,
+            database: self,
         })
     }
 }
@@ -167,7 +171,7 @@ impl Database {
 pub struct Query<'a> {
     statement: Statement<'a>,
     columns: Vec<String>,
-    failed: &'a Failed,
+    database: &'a Database,
 }
 
 impl Query<'_> {
@@ -176,7 +180,9 @@ impl Query<'_> {
         &self.columns
     }
 
-    /// Runs the query, and calls `take` with each row of the result until it breaks.
+    /// Runs the query, and calls `take` with each row of the result until it breaks. Records that
+    /// are added meanwhile are not in the result, and those that are erased may be missing from the
+    /// rest of it.
     ///
     /// # Errors
     /// Those of `take` and of reading the log, and
@@ -185,9 +191,10 @@ impl Query<'_> {
         &mut self,
         mut take: impl FnMut(&[Value<'_>]) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
-        let failed = self.failed;
+        let Database { store, shared, .. } = self.database;
+        let _running = shared.begin(store)?;
         let error = |error: rusqlite::Error| {
-            let of_log = failed.lock().take();
+            let of_log = shared.take_error();
             of_log.unwrap_or_else(|| errors::of_sql(&error, ""))
         };
         let count = self.columns.len();

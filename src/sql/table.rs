@@ -10,6 +10,7 @@
 use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_int};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use rusqlite::Error as SqlError;
@@ -30,8 +31,57 @@ use crate::store::Store;
 /// Number of rows that are read together: few at first, for queries that stop early.
 const ROWS: (usize, usize) = (16, 512);
 
-/// The first error of the log during a query. SQLite passes on its text alone.
-pub(super) type Failed = Arc<Mutex<Option<Error>>>;
+/// What the tables of a database share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// The first error of the log during a query. SQLite passes on its text alone.
+    failed: Mutex<Option<Error>>,
+    /// The last sequence number at the start of the query that runs. If none does, the greatest.
+    upto: AtomicU64,
+}
+
+impl Shared {
+    pub(super) fn new() -> Shared {
+        Shared {
+            failed: Mutex::new(None),
+            upto: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// Begins a query. It and the queries within it see no record that is added from now on.
+    pub(super) fn begin(&self, store: &Store) -> Result<Running<'_>> {
+        let is_first = self.upto() == u64::MAX;
+        if is_first {
+            self.upto.store(store.last_seq()?, Ordering::Relaxed);
+        }
+        Ok(Running {
+            shared: self,
+            is_first,
+        })
+    }
+
+    fn upto(&self) -> u64 {
+        self.upto.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn take_error(&self) -> Option<Error> {
+        self.failed.lock().take()
+    }
+}
+
+/// A query that runs, until it is dropped.
+pub(super) struct Running<'a> {
+    shared: &'a Shared,
+    is_first: bool,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if self.is_first {
+            self.shared.upto.store(u64::MAX, Ordering::Relaxed);
+        }
+    }
+}
 
 /// The log that a table reads.
 #[derive(Debug, Clone)]
@@ -39,13 +89,13 @@ pub(super) struct Source {
     pub store: Store,
     pub store_id: String,
     pub known: Known,
-    pub failed: Failed,
+    pub shared: Arc<Shared>,
 }
 
 impl Source {
     fn fail(&self, error: Error) -> SqlError {
         let text = error.to_string();
-        self.failed.lock().get_or_insert(error);
+        self.shared.failed.lock().get_or_insert(error);
         SqlError::ModuleError(text)
     }
 }
@@ -193,16 +243,17 @@ impl KindCursor<'_> {
 
     fn read_page(&mut self, mut scan: Scan) -> Result<()> {
         let Source { store, known, .. } = self.source;
-        let kind = known.kind;
+        let (kind, upto) = (known.kind, self.source.shared.upto());
         match &mut scan.reads {
             Reads::Nothing => {}
             Reads::Key(key) => {
-                store.columns_of_keys(kind, &[*key], scan.wanted, |(_, row)| {
+                store.columns_of_keys(kind, &[*key], (scan.wanted, upto), |(_, row)| {
                     self.rows.push(row);
                     Ok(())
                 })?;
             }
             Reads::List(bounds) => {
+                *bounds = bounds.upto(upto);
                 let mut rows = std::mem::take(&mut self.kept);
                 let page = store.next_rows(kind, bounds, scan.wanted, self.page)?;
                 let is_last = page.len() < self.page;

@@ -2,14 +2,19 @@
 
 #![allow(clippy::cast_possible_wrap)]
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use decklog::retention::{EraseOptions, Erasure};
 use decklog::sql::Database;
 use decklog::{Client, Conversation, ConversationMessage, Role, Store, Timestamp};
 use uuid::Uuid;
 
-use crate::support::{DAY_1, DAY_MS, Rng, still};
+use crate::support::{DAY_1, DAY_MS, Rng, done, request, still, turn};
+use crate::upkeep::compact;
 
 fn id(n: usize) -> Uuid {
     Uuid::from_u128(n as u128 + 1)
@@ -210,4 +215,174 @@ fn plans_use_the_index() {
         FROM conversations WHERE message_count > 0"
         )
     );
+}
+
+/// What a writer did so far.
+#[derive(Default)]
+struct Written {
+    /// Number of messages and turns that stay.
+    lasting: AtomicUsize,
+    erased: Mutex<BTreeSet<String>>,
+    has_ended: AtomicBool,
+}
+
+const LASTING: usize = 8;
+
+/// Records things that stay and a conversation that does not, on several days.
+fn write_round(store: &Store, round: usize, written: &Written) {
+    let at = DAY_1 + (round % 5) as i64 * DAY_MS + round as i64;
+    let time = Timestamp::from_ms(at).unwrap();
+    let doomed = id(1_000_000 + round);
+    let new = Conversation::new(doomed, Client::Api).created_at(time.clone());
+    store.record(new.updated_at(time.clone())).unwrap();
+    for n in 0..LASTING {
+        let say = |conversation, role| {
+            let message = ConversationMessage::new(conversation, role, "x".repeat(200));
+            store.record(message.timestamp(time.clone())).unwrap();
+        };
+        say(id(n), Role::User);
+        say(doomed, Role::System);
+        let own = 10_000 + (round * LASTING + n) as u128;
+        store.record(turn(own, "x", at)).unwrap();
+        store.record(request(own, "call", at)).unwrap();
+        written.lasting.fetch_add(1, Ordering::SeqCst);
+    }
+    // Change what was recorded a while ago.
+    if let Some(round) = round.checked_sub(10) {
+        let at = DAY_1 + (round % 5) as i64 * DAY_MS + round as i64;
+        for n in 0..LASTING {
+            let own = 10_000 + (round * LASTING + n) as u128;
+            store.record(turn(own, "y", at)).unwrap();
+            store.record(done(&request(own, "call", at))).unwrap();
+        }
+    }
+}
+
+fn write(store: &Store, rounds: std::ops::Range<usize>, written: &Written) {
+    for round in rounds {
+        write_round(store, round, written);
+        if round % 2 == 0 {
+            let doomed = id(1_000_000 + round / 2);
+            let erasure = Erasure::Conversation(doomed);
+            store.erase(&erasure, EraseOptions::default()).unwrap();
+            written.erased.lock().unwrap().insert(doomed.to_string());
+        }
+        match round % 20 {
+            5 => drop(store.seal_at(DAY_1 + 3 * DAY_MS).unwrap()),
+            15 => drop(compact(store, DAY_1 + 30 * DAY_MS)),
+            _ => {}
+        }
+    }
+}
+
+/// The integers of the only row of a result.
+fn integers(database: &Database, sql: &str) -> Vec<usize> {
+    let rows = select(database, sql);
+    assert_eq!(rows.len(), 1, "{sql}");
+    let numbers = rows[0].split("Integer(").skip(1);
+    let numbers = numbers.map(|it| it.split(')').next().unwrap().parse().unwrap());
+    numbers.collect()
+}
+
+/// Checks the queries of a database while there are writers.
+fn check_queries(database: &Database, written: &Written) {
+    // Messages of the role user are of conversations that stay.
+    for (rows, of_group) in [
+        ("messages WHERE role = 'user'", "conversation_id"),
+        ("conversation_turns", "content"),
+        ("tool_calls", "status"),
+    ] {
+        let before = written.lasting.load(Ordering::SeqCst);
+        let key = if of_group == "status" {
+            "request_id"
+        } else {
+            "id"
+        };
+        let sql = format!(
+            "WITH rows AS MATERIALIZED (SELECT * FROM {rows})
+             SELECT (SELECT count(*) FROM {rows}),
+                 (SELECT count(DISTINCT {key}) FROM {rows}),
+                 (SELECT sum(n) FROM (SELECT count(*) AS n FROM {rows} GROUP BY {of_group})),
+                 (SELECT count(*) FROM rows AS a JOIN (SELECT * FROM {rows}) AS b USING ({key})),
+                 (SELECT count(*) FROM (SELECT * FROM {rows} ORDER BY seq DESC))"
+        );
+        let counts = integers(database, &sql);
+        assert!(
+            counts.iter().all(|it| *it == counts[0]),
+            "{rows}: {counts:?}"
+        );
+        assert!(counts[0] >= before, "{rows}: {counts:?}, {before} before");
+    }
+    let erased = written.erased.lock().unwrap().clone();
+    let shown = select(
+        database,
+        "SELECT id FROM conversations UNION SELECT conversation_id FROM messages",
+    );
+    for row in shown {
+        let id = row.split('"').nth(1).unwrap();
+        assert!(!erased.contains(id), "{id} was erased before");
+    }
+}
+
+/// Each query sees the records that there were when it began, however many tables it reads and how
+/// often. Erased records are gone at once.
+#[test]
+fn results_are_consistent_while_others_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let store = still().segment_bytes_max(100_000).open(&path).unwrap();
+    let at = Timestamp::from_ms(DAY_1).unwrap();
+    for n in 0..LASTING {
+        let new = Conversation::new(id(n), Client::Api).created_at(at.clone());
+        store.record(new.updated_at(at.clone())).unwrap();
+    }
+    let written = Written::default();
+    write(&store, 0..40, &written);
+    let queries = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            write(&store, 40..80, &written);
+            written.has_ended.store(true, Ordering::SeqCst);
+        });
+        // A handle of another process, and that of the writer.
+        let other = still().open(&path).unwrap();
+        let databases = [&other, &store].map(|it| Database::of(it).unwrap());
+        let mut queries = 0;
+        while !written.has_ended.load(Ordering::SeqCst) {
+            check_queries(&databases[queries % 2], &written);
+            queries += 1;
+        }
+        queries
+    });
+    assert!(queries >= 4, "{queries}");
+    let other = still().open(&path).unwrap();
+    check_queries(&Database::of(&other).unwrap(), &written);
+}
+
+/// A query within another sees what that one sees.
+#[test]
+fn a_query_within_a_query_sees_the_same_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = still().open(dir.path().join("log")).unwrap();
+    for _ in 0..40 {
+        store.log_event(None, "turn.started", None).unwrap();
+    }
+    let database = Database::of(&store).unwrap();
+    let count = || integers(&database, "SELECT count(*) FROM events")[0];
+    let mut query = database.prepare("SELECT id FROM events").unwrap();
+    let mut rows = 0;
+    let ended = query.for_each(|_| {
+        store.log_event(None, "turn.completed", None).unwrap();
+        assert_eq!(count(), 40);
+        let new = select(&database, "SELECT * FROM events WHERE id = 41");
+        assert_eq!(new, [""; 0]);
+        rows += 1;
+        Ok::<_, decklog::Error>(ControlFlow::Continue(()))
+    });
+    ended.unwrap();
+    assert_eq!((rows, count()), (40, 80));
+    // Also after a query that was left early.
+    let ended = query.for_each(|_| Ok::<_, decklog::Error>(ControlFlow::Break(())));
+    ended.unwrap();
+    store.log_event(None, "turn.completed", None).unwrap();
+    assert_eq!(count(), 81);
 }

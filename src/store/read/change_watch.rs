@@ -78,14 +78,15 @@ pub(crate) struct SeqWatch {
     watch: ChangeWatch,
 }
 
-#[cfg(feature = "wire")]
 impl Store {
     /// The sequence number of the last line.
+    #[cfg(any(feature = "wire", feature = "sql"))]
     pub(crate) fn last_seq(&self) -> Result<u64> {
         Ok(self.inner().snapshot()?.state.max_seq)
     }
 
     /// Watches for new lines.
+    #[cfg(feature = "wire")]
     pub(crate) fn news(&self) -> SeqWatch {
         SeqWatch {
             store: self.clone(),
