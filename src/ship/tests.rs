@@ -7,26 +7,21 @@
     clippy::case_sensitive_file_extension_comparisons
 )]
 
+mod failing;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::fs;
-use std::ops::Range;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use async_trait::async_trait;
-use bytes::Bytes;
-use futures_util::stream::BoxStream;
-use futures_util::{StreamExt as _, TryStreamExt as _};
+use futures_util::TryStreamExt as _;
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    ObjectStoreExt as _, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
-};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _};
 use uuid::Uuid;
 
+use self::failing::Failing;
 use super::{Destination, ShipOptions, Shipper};
 use crate::retention::{CompactOptions, EraseOptions, Erasure};
 use crate::{
@@ -36,113 +31,6 @@ use crate::{
 
 const DAY_1: i64 = 1_766_793_600_000;
 const DAY_MS: i64 = 86_400_000;
-
-/// An object store that fails from some operation on, as if the process died or the network went.
-#[derive(Debug)]
-struct Failing {
-    inner: Arc<InMemory>,
-    /// Number of operations left.
-    left: AtomicU64,
-    /// Whether the operation that fails has taken effect.
-    takes_effect: bool,
-}
-
-impl fmt::Display for Failing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("failing")
-    }
-}
-
-fn gone() -> object_store::Error {
-    object_store::Error::Generic {
-        store: "test",
-        source: "the network is gone".into(),
-    }
-}
-
-impl Failing {
-    /// Whether this operation runs, and whether it succeeds.
-    fn next(&self) -> (bool, bool) {
-        let left = self
-            .left
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
-                left.checked_sub(1)
-            });
-        match left {
-            Ok(1) => (self.takes_effect, false),
-            Ok(_) => (true, true),
-            Err(_) => (false, false),
-        }
-    }
-}
-
-#[async_trait]
-impl ObjectStore for Failing {
-    async fn put_opts(
-        &self,
-        at: &Path,
-        payload: PutPayload,
-        opts: PutOptions,
-    ) -> Result<PutResult> {
-        let (runs, succeeds) = self.next();
-        if !runs {
-            return Err(gone());
-        }
-        let put = self.inner.put_opts(at, payload, opts).await?;
-        succeeds.then_some(put).ok_or_else(gone)
-    }
-
-    async fn put_multipart_opts(
-        &self,
-        at: &Path,
-        opts: PutMultipartOptions,
-    ) -> Result<Box<dyn MultipartUpload>> {
-        match self.next() {
-            (_, true) => self.inner.put_multipart_opts(at, opts).await,
-            _ => Err(gone()),
-        }
-    }
-
-    async fn get_opts(&self, at: &Path, options: GetOptions) -> Result<GetResult> {
-        match self.next() {
-            (_, true) => self.inner.get_opts(at, options).await,
-            _ => Err(gone()),
-        }
-    }
-
-    async fn get_ranges(&self, at: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.inner.get_ranges(at, ranges).await
-    }
-
-    fn delete_stream(
-        &self,
-        locations: BoxStream<'static, Result<Path>>,
-    ) -> BoxStream<'static, Result<Path>> {
-        match self.next() {
-            (_, true) => self.inner.delete_stream(locations),
-            (true, _) => {
-                let deleted = self.inner.delete_stream(locations);
-                deleted.map(|_| Err(gone())).boxed()
-            }
-            _ => futures_util::stream::once(async { Err(gone()) }).boxed(),
-        }
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        match self.next() {
-            (_, true) => self.inner.list(prefix),
-            _ => futures_util::stream::once(async { Err(gone()) }).boxed(),
-        }
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.inner.list_with_delimiter(prefix).await
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.inner.copy_opts(from, to, options).await
-    }
-}
 
 /// A log that changes at random.
 struct Log {
@@ -415,6 +303,67 @@ fn a_lost_state_and_foreign_objects_do_no_harm() {
         "{error}"
     );
     assert!(!dir.path().join("escaped").exists());
+}
+
+/// The numbers of a manifest may come from elsewhere.
+#[test]
+fn a_manifest_whose_numbers_cannot_be_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = Log::new(dir.path(), 9);
+    for _ in 0..10 {
+        log.change();
+    }
+    let objects = Arc::new(InMemory::new());
+    let to = || Arc::clone(&objects) as Arc<dyn ObjectStore>;
+    ship(&log, to()).unwrap();
+    let destination = Destination::of_test(to());
+    let runtime = destination.runtime();
+    let id = log.store.inner().store_id();
+    let location = Path::from(format!("_decklog/store={id}/store.json"));
+    let read = |location: &Path| -> serde_json::Value {
+        let got = runtime.block_on(async { objects.get(location).await?.bytes().await });
+        serde_json::from_slice(&got.unwrap()).unwrap()
+    };
+    let write = |location: &Path, bytes: Vec<u8>| {
+        runtime
+            .block_on(objects.put(location, bytes.into()))
+            .unwrap();
+    };
+    let state = read(&location);
+    let days: Vec<&String> = state["days"].as_object().unwrap().keys().collect();
+    let huge = u64::MAX - 1;
+    for (name, number, reason) in [
+        ("to", huge, "more bytes than a day can have"),
+        ("lines", huge, "is no part of a segment"),
+        ("from", huge, "is no part of a segment"),
+    ] {
+        let mut state = state.clone();
+        for day in &days {
+            let entry = &mut state["days"][day.as_str()]["manifest"];
+            let mut manifest = read(&Path::from(entry.as_str().unwrap()));
+            for object in manifest["objects"].as_array_mut().unwrap() {
+                for piece in object["pieces"].as_array_mut().unwrap() {
+                    piece[name] = number.into();
+                }
+            }
+            let bytes = serde_json::to_vec(&manifest).unwrap();
+            let hash = crate::segment::seal::Digest::of(&bytes).to_string();
+            let object = format!("_decklog/store={id}/{day}.{}.json", &hash[..16]);
+            write(&Path::from(object.as_str()), bytes);
+            *entry = object.into();
+        }
+        write(&location, serde_json::to_vec(&state).unwrap());
+        let again = dir.path().join("again");
+        let pulled = destination.pull(None, &again, &super::Progress::default());
+        let error = pulled.unwrap_err().to_string();
+        assert!(error.contains(reason), "{name}: {error}");
+        let found = destination.verify(None).unwrap();
+        assert_eq!(found[0].damage.len(), days.len(), "{found:?}");
+        assert!(found[0].damage.iter().all(|it| it.reason.contains(reason)));
+        assert!(!again.exists());
+    }
+    write(&location, serde_json::to_vec(&state).unwrap());
+    assert!(destination.verify(None).unwrap()[0].is_clean());
 }
 
 #[test]

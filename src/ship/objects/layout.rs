@@ -17,6 +17,10 @@ pub(super) const LAYOUT: u32 = 1;
 /// Engines ignore names that begin with an underscore.
 pub(super) const ROOT: &str = "_decklog";
 
+/// Maximum size of the lines of a day, in bytes: 4 TiB. There are fewer than 2^22 days, so sums over
+/// the days of a store do not overflow.
+const DAY_BYTES_MAX: u64 = u64::MAX >> 22;
+
 /// What is there of a store: `_decklog/store=<id>/store.json`. It is replaced last, so what it
 /// names is complete.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -124,13 +128,16 @@ impl DayManifest {
         let Some(day) = day else {
             return Some(format!("{:?} is no day", self.day));
         };
-        let pieces = self.objects.iter().flat_map(|entry| &entry.pieces);
+        let pieces = || self.objects.iter().flat_map(|entry| &entry.pieces);
+        if bytes_of(pieces()) > DAY_BYTES_MAX {
+            return Some("its objects have more bytes than a day can have".to_owned());
+        }
         let is_right = |piece: &&Piece| {
             let name = piece.file.strip_prefix(&format!("{day}/"));
             let name = name.and_then(|name| SegmentName::parse(day, name));
-            name.is_some() && piece.from <= piece.to
+            name.is_some() && piece.from <= piece.to && piece.lines <= piece.to - piece.from
         };
-        let wrong = pieces.into_iter().find(|piece| !is_right(piece));
+        let wrong = pieces().find(|piece| !is_right(piece));
         wrong.map(|piece| format!("{:?} is no part of a segment of {day}", piece.file))
     }
 
@@ -169,6 +176,12 @@ pub(crate) struct Piece {
     /// CRC-32 of the last 64 bytes, or of all if there are fewer. It shows whether a segment that
     /// is still appended to was rewritten.
     pub tail_crc: u32,
+}
+
+/// Size of the lines of these pieces, in bytes.
+pub(super) fn bytes_of<'a>(pieces: impl IntoIterator<Item = &'a Piece>) -> u64 {
+    let sizes = pieces.into_iter().map(|it| it.to.saturating_sub(it.from));
+    sizes.fold(0, u64::saturating_add)
 }
 
 /// The prefix of the objects with lines of a store, kind and day.

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::CONCURRENT;
 use super::client::Objects;
-use super::layout::{DayManifest, ObjectEntry, Piece, StoreState};
+use super::layout::{DayManifest, ObjectEntry, Piece, StoreState, bytes_of};
 use super::read::{Sink, read};
 use crate::error::{Error, Result};
 use crate::segment::seal::hash_file;
@@ -128,7 +128,7 @@ impl Objects {
     ) -> Result<u64> {
         let entries: Vec<&ObjectEntry> = manifests.iter().flat_map(|it| &it.objects).collect();
         let pieces = entries.iter().flat_map(|entry| &entry.pieces);
-        let bytes = pieces.map(|piece| piece.to - piece.from).sum();
+        let bytes = bytes_of(pieces);
         progress.expect(bytes);
         for manifest in manifests {
             let made = disk.create_dir(&manifest.day);
@@ -136,7 +136,7 @@ impl Objects {
         }
         let reads = entries.into_iter().map(|entry| async move {
             if has_all(disk, entry)? {
-                progress.advance(entry.pieces.iter().map(|it| it.to - it.from).sum());
+                progress.advance(bytes_of(&entry.pieces));
                 return Ok(());
             }
             let files = Files {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::CONCURRENT;
 use super::client::Objects;
-use super::layout::{DayManifest, ObjectEntry, Piece, StoreState, path};
+use super::layout::{DayManifest, ObjectEntry, Piece, StoreState, bytes_of, path};
 use super::read::{Difference, Sink, read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::segment::seal::Digest;
@@ -168,9 +168,9 @@ impl Objects {
         found.damage.extend(differences.into_iter().flatten());
         for ObjectEntry { pieces, .. } in manifests.iter().flat_map(|it| &it.objects) {
             found.objects += 1;
+            found.bytes += bytes_of(pieces);
             for piece in pieces {
                 found.segments += u64::from(piece.from == 0);
-                found.bytes += piece.to - piece.from;
                 found.lines += piece.lines;
             }
         }
