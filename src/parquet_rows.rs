@@ -225,8 +225,12 @@ impl Store {
         let mut columns = vec![
             column("store_id", ColumnType::Uuid, true),
             column("seq", ColumnType::Integer, true),
-            column("day", ColumnType::Day, true),
         ];
+        // Rollups have a day of their own.
+        let has_day = kind.columns().iter().any(|it| it.name == "day");
+        if !has_day {
+            columns.push(column("day", ColumnType::Day, true));
+        }
         columns.extend(kind.columns().iter().copied());
         let time = columns.iter().position(|it| it.name == kind.time_column());
         let order = [i32::try_from(time.unwrap_or(1)).unwrap_or(1), 1];
@@ -242,11 +246,10 @@ impl Store {
             }
             for row in page {
                 count += 1;
-                let mut cells = vec![
-                    Cell::Uuid(store_id),
-                    Cell::Unsigned(row.seq),
-                    Cell::Day(Day::of(row.at)?),
-                ];
+                let mut cells = vec![Cell::Uuid(store_id), Cell::Unsigned(row.seq)];
+                if !has_day {
+                    cells.push(Cell::Day(Day::of(row.at)?));
+                }
                 cells.extend(row.cells);
                 rows.push((row.at, row.seq), cells)?;
             }

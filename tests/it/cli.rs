@@ -19,6 +19,8 @@ mod open;
 mod output;
 #[cfg(all(target_os = "linux", feature = "top"))]
 mod pager;
+#[cfg(feature = "parquet")]
+mod parquet;
 #[cfg(all(target_os = "linux", feature = "top"))]
 mod pty;
 mod record;

@@ -10,7 +10,7 @@ use crate::layout::write_example;
 use crate::support::still;
 
 /// The lists, with the kind of each.
-const LISTS: [(&str, Kind); 10] = [
+pub const LISTS: [(&str, Kind); 10] = [
     ("turns", Kind::ConversationTurns),
     ("calls", Kind::ToolCalls),
     ("proposals", Kind::CodeEditProposals),
@@ -24,7 +24,7 @@ const LISTS: [(&str, Kind); 10] = [
 ];
 
 /// Three records of each kind but rollups, which are derived, one on each of three days.
-fn three_days(log: &Log) {
+pub fn three_days(log: &Log) {
     let mut lines = Vec::new();
     for n in 1..=3 {
         let time = format!("2025-12-{:02}T12:00:00Z", 8 + n);
