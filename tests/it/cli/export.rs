@@ -133,9 +133,10 @@ fn every_list_is_exported_by_time_and_by_the_name_of_its_kind() {
         assert_eq!(all.len(), 3, "{list}");
         assert_eq!(export(kind.stem(), &[]), all);
         let is_latest_first = ["calls", "proposals", "conversations"].contains(&list);
-        let (early, late) = match is_latest_first {
-            true => (&all[1..], &all[..2]),
-            false => (&all[..2], &all[1..]),
+        let (early, late) = if is_latest_first {
+            (&all[1..], &all[..2])
+        } else {
+            (&all[..2], &all[1..])
         };
         assert_eq!(export(list, &["--since", "2025-12-10"]), late, "{list}");
         assert_eq!(export(list, &["--until", "2025-12-11"]), early, "{list}");

@@ -199,7 +199,7 @@ fn tasks_are_listed_by_the_time_at_which_they_were_queued_on_every_face() {
         let mut args = vec!["inbox".to_owned()];
         for (name, time) in [("since", since), ("until", until)] {
             let Some(time) = time else { continue };
-            route.push_str(&format!("&{name}={time}"));
+            route = format!("{route}&{name}={time}");
             args.push(format!("--{name}={time}"));
         }
         assert_eq!(faces.http.get(&route).expect(200)["items"], told);

@@ -722,7 +722,7 @@ fn a_list_is_narrowed_by_time_on_every_face() {
             let mut asked = json!({});
             for (name, time) in [("since", since), ("until", until)] {
                 let Some(time) = time else { continue };
-                route.push_str(&format!("&{name}={time}"));
+                route = format!("{route}&{name}={time}");
                 args.push(format!("--{name}={time}"));
                 asked[name] = time.into();
             }
