@@ -28,6 +28,10 @@ fn resolve(schema: &mut Value, named: &BTreeMap<String, Value>, mut depth: usize
                     members.entry(name).or_insert_with(|| member.clone());
                 }
             }
+            // The type and the bounds say as much, in fewer bytes of a model's context.
+            if members.get("format").is_some_and(|it| it == "int64") {
+                members.remove("format");
+            }
             for member in members.values_mut() {
                 resolve(member, named, depth);
             }

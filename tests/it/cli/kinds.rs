@@ -138,7 +138,11 @@ fn thoughts_are_listed_in_the_order_of_their_chains() {
     let output = log.run(&["thoughts", "--limit", "2"]);
     let row = "2025-12-27 08:00:00.000  plan        docs              two";
     assert_eq!(out(&output).lines().last(), Some(row));
-    assert_eq!(err(&output), "decklog: there are more: set --limit\n");
+    let told = err(&output);
+    let words = "decklog: there are more: continue with --order asc --after ";
+    assert!(told.starts_with(words), "{told}");
+    let parts = log.in_parts(&["thoughts"], "2");
+    assert_eq!(parts, log.json(&["thoughts"]));
     let first = &log.json(&["thoughts"])[0];
     let found = log.json(&["get", "thoughts", first["id"].as_str().unwrap()]);
     assert_eq!(found[0], *first);
