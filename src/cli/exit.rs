@@ -60,6 +60,15 @@ impl Failure {
         Failure::Told(Exit::Store, message.into())
     }
 
+    /// Puts what to do after the error.
+    #[cfg(feature = "ship")]
+    pub fn followed_by(self, words: &str) -> Failure {
+        match self {
+            Failure::Told(exit, message) => Failure::Told(exit, format!("{message}{words}")),
+            Failure::Output(error) => Failure::Output(error),
+        }
+    }
+
     /// Puts the context before the error.
     pub fn in_front(self, words: &str) -> Failure {
         match self {

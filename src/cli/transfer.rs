@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use decklog::ship::Progress;
+use decklog::{Error, ErrorKind};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::exit::Failure;
@@ -20,7 +21,7 @@ pub fn with_progress<T>(
     copy: impl FnOnce() -> decklog::Result<T>,
 ) -> Result<T, Failure> {
     if is_json || !std::io::stderr().is_terminal() {
-        return Ok(copy()?);
+        return copy().map_err(advise);
     }
     let is_over = AtomicBool::new(false);
     let copied = thread::scope(|scope| {
@@ -29,7 +30,18 @@ pub fn with_progress<T>(
         is_over.store(true, Ordering::Release);
         copied
     });
-    Ok(copied?)
+    copied.map_err(advise)
+}
+
+/// Says what to do if the far end failed.
+fn advise(error: Error) -> Failure {
+    let is_remote = error.kind() == ErrorKind::Remote;
+    let failure = Failure::from(error);
+    if is_remote {
+        failure.followed_by("; run the command again: it continues from what is there")
+    } else {
+        failure
+    }
 }
 
 fn show(progress: &Progress, is_over: &AtomicBool) {

@@ -12,7 +12,7 @@ use url::Url;
 use uuid::Uuid;
 
 use super::Progress;
-use super::objects::{Objects, Pulled, RemoteVerification};
+use super::objects::{self, Objects, Pulled, RemoteVerification};
 use super::postgres::Config;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -104,14 +104,14 @@ impl Destination {
         })
     }
 
-    /// An object store of a test.
+    /// An object store of a test. Names exclude each other.
     #[cfg(test)]
-    pub(super) fn of_test(store: Arc<dyn ObjectStore>) -> Destination {
+    pub(super) fn of_test(name: &str, store: Arc<dyn ObjectStore>) -> Destination {
         let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
         Destination {
-            name: "test".to_owned(),
-            given: "test".to_owned(),
-            place: Place::Objects(Objects::new(store, "test".to_owned())),
+            name: name.to_owned(),
+            given: name.to_owned(),
+            place: Place::Objects(Objects::new(store, name.to_owned())),
             runtime: Arc::new(runtime),
         }
     }
@@ -203,42 +203,23 @@ fn objects_at(url: &Url, creates: bool) -> Result<Arc<dyn ObjectStore>> {
         let dir = dir.map_err(|()| Error::invalid(format!("{url} names no directory")))?;
         return directory(&dir, creates);
     }
-    let is_known = matches!(
-        parsed,
-        Ok((
-            ObjectStoreScheme::AmazonS3
-                | ObjectStoreScheme::GoogleCloudStorage
-                | ObjectStoreScheme::MicrosoftAzure,
-            _
-        ))
-    );
-    if !is_known {
+    let invalid = |e: object_store::Error| Error::invalid(format!("{url}: {e}"));
+    let opened = match &parsed {
+        Ok((scheme, _)) => objects::open(scheme, url).map_err(invalid)?,
+        Err(_) => None,
+    };
+    let (Some(store), Ok((_, prefix))) = (opened, parsed) else {
         let message = format!(
             "{:?} is no place that a log can be copied to: give a directory, s3://, gs://, az://, file:// or postgres://",
             url.scheme()
         );
         return Err(Error::invalid(message));
-    }
-    let made = object_store::parse_url_opts(url, settings());
-    let (store, prefix) =
-        made.map_err(|e| Error::new(ErrorKind::InvalidInput, format!("{url}: {e}")))?;
+    };
     Ok(if prefix.as_ref().is_empty() {
-        Arc::from(store)
+        store
     } else {
         Arc::new(PrefixStore::new(store, prefix))
     })
-}
-
-/// The environment, with what it means for plain HTTP: an endpoint that says `http://` is meant so.
-fn settings() -> Vec<(String, String)> {
-    let mut settings: Vec<(String, String)> = std::env::vars().collect();
-    let is_plain = |(name, value): &(String, String)| {
-        name.starts_with("AWS_ENDPOINT") && value.starts_with("http://")
-    };
-    if settings.iter().any(is_plain) {
-        settings.push(("aws_allow_http".to_owned(), "true".to_owned()));
-    }
-    settings
 }
 
 /// The same name for each spelling of a directory: it excludes others that ship there.

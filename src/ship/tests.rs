@@ -8,6 +8,9 @@
 )]
 
 mod failing;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod races;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -127,7 +130,7 @@ impl Log {
 }
 
 fn ship(log: &Log, objects: Arc<dyn ObjectStore>) -> crate::Result<super::Shipped> {
-    let destination = Destination::of_test(objects);
+    let destination = Destination::of_test("test", objects);
     Shipper::new(&log.store, &destination, ShipOptions::default())?.ship()
 }
 
@@ -152,7 +155,7 @@ fn files(dir: &FilePath) -> BTreeMap<String, Vec<u8>> {
 
 /// Checks that the objects are exactly those of the log, and that nothing erased is in them.
 fn check(log: &Log, objects: &Arc<InMemory>) {
-    let destination = Destination::of_test(Arc::clone(objects) as Arc<dyn ObjectStore>);
+    let destination = Destination::of_test("test", Arc::clone(objects) as Arc<dyn ObjectStore>);
     let found = destination.verify(None).unwrap();
     assert!(found[0].is_clean(), "{:?}", found[0].damage);
 
@@ -244,7 +247,7 @@ fn followers_list_objects_once() {
     let dir = tempfile::tempdir().unwrap();
     let mut log = Log::new(dir.path(), 3);
     let objects = Arc::new(InMemory::new());
-    let destination = Destination::of_test(Arc::clone(&objects) as Arc<dyn ObjectStore>);
+    let destination = Destination::of_test("test", Arc::clone(&objects) as Arc<dyn ObjectStore>);
     let options = ShipOptions {
         follows: true,
         ..ShipOptions::default()
@@ -272,7 +275,7 @@ fn a_lost_state_and_foreign_objects_do_no_harm() {
     let objects = Arc::new(InMemory::new());
     let to = || Arc::clone(&objects) as Arc<dyn ObjectStore>;
     ship(&log, to()).unwrap();
-    let runtime = Destination::of_test(to()).runtime();
+    let runtime = Destination::of_test("test", to()).runtime();
     let state = format!("_decklog/store={}/store.json", log.store.inner().store_id());
     runtime
         .block_on(objects.delete(&Path::from(state.as_str())))
@@ -296,7 +299,7 @@ fn a_lost_state_and_foreign_objects_do_no_harm() {
     let put = objects.put(&location, forged.into_bytes().into());
     runtime.block_on(put).unwrap();
     let again = dir.path().join("again");
-    let pulled = Destination::of_test(to()).pull(None, &again, &super::Progress::default());
+    let pulled = Destination::of_test("test", to()).pull(None, &again, &super::Progress::default());
     let error = pulled.unwrap_err().to_string();
     assert!(
         error.contains("\"../escaped\" is no file of a store"),
@@ -376,7 +379,7 @@ fn a_changed_object_is_found() {
     let objects = Arc::new(InMemory::new());
     let to = || Arc::clone(&objects) as Arc<dyn ObjectStore>;
     ship(&log, to()).unwrap();
-    let destination = Destination::of_test(to());
+    let destination = Destination::of_test("test", to());
     let runtime = destination.runtime();
     let metas: Vec<ObjectMeta> = runtime.block_on(objects.list(None).try_collect()).unwrap();
     let metas = metas
@@ -401,74 +404,4 @@ fn a_changed_object_is_found() {
             .unwrap();
     }
     assert!(destination.verify(None).unwrap()[0].is_clean());
-}
-
-#[cfg(feature = "parquet")]
-#[test]
-fn parquet_has_a_row_a_line_in_the_order_of_time() {
-    use parquet::file::reader::{FileReader as _, SerializedFileReader};
-    use parquet::record::RowAccessor as _;
-
-    let dir = tempfile::tempdir().unwrap();
-    let mut log = Log::new(dir.path(), 13);
-    let objects = Arc::new(InMemory::new());
-    let destination = Destination::of_test(Arc::clone(&objects) as Arc<dyn ObjectStore>);
-    let options = ShipOptions {
-        format: super::Format::Parquet,
-        ..ShipOptions::default()
-    };
-    for _ in 0..8 {
-        for _ in 0..8 {
-            log.change();
-        }
-        let shipped = Shipper::new(&log.store, &destination, options)
-            .unwrap()
-            .ship();
-        shipped.unwrap();
-        let here = files(log.store.path());
-        let segments = here
-            .iter()
-            .filter(|(name, _)| !name.contains("seals") && name.contains('/'));
-        let expected: BTreeSet<u64> = segments
-            .flat_map(|(_, bytes)| bytes.split(|byte| *byte == b'\n'))
-            .filter_map(|line| serde_json::from_slice::<serde_json::Value>(line).ok())
-            .map(|line| line["seq"].as_u64().unwrap())
-            .collect();
-        let runtime = destination.runtime();
-        let metas: Vec<ObjectMeta> = runtime.block_on(objects.list(None).try_collect()).unwrap();
-        let mut found = Vec::new();
-        for meta in metas
-            .iter()
-            .filter(|meta| meta.location.as_ref().ends_with(".parquet"))
-        {
-            let got = runtime.block_on(async { objects.get(&meta.location).await?.bytes().await });
-            let reader = SerializedFileReader::new(got.unwrap()).unwrap();
-            let metadata = reader.metadata();
-            assert!(
-                metadata
-                    .row_group(0)
-                    .column(0)
-                    .offset_index_offset()
-                    .is_some()
-            );
-            assert!(metadata.row_group(0).column(1).statistics().is_some());
-            let mut last = (i64::MIN, i64::MIN);
-            for row in reader.get_row_iter(None).unwrap() {
-                let row = row.unwrap();
-                let place = (
-                    row.get_timestamp_millis(1).unwrap(),
-                    row.get_long(0).unwrap(),
-                );
-                assert!(last < place, "{}", meta.location);
-                last = place;
-                found.push(place.1.cast_unsigned());
-            }
-        }
-        let len = found.len();
-        assert_eq!(BTreeSet::from_iter(found), expected);
-        assert_eq!(len, expected.len(), "each line is one row");
-    }
-    assert!(destination.verify(None).unwrap()[0].is_clean());
-    let pulled = destination.pull(None, &dir.path().join("x"), &super::Progress::default());
-    assert!(pulled.unwrap_err().to_string().contains("shipped as jsonl"));
 }

@@ -119,12 +119,13 @@ impl Objects {
         }))
     }
 
-    /// Replaces `store.json`, if it is still the one that is known.
+    /// Replaces `store.json` by another version, if it is still the one that is known.
     ///
     /// # Errors
     /// [`Conflict`](ErrorKind::Conflict) if another process replaced it.
     pub(super) async fn write_state(&self, known: &mut Known) -> Result<()> {
         let object = state_object(known.state.store_id);
+        known.state.version = Uuid::new_v4();
         let bytes = serde_json::to_vec(&known.state)
             .map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
         let payload = PutPayload::from(bytes);
@@ -154,10 +155,17 @@ impl Objects {
             Err(
                 object_store::Error::AlreadyExists { .. }
                 | object_store::Error::Precondition { .. },
-            ) => Err(Error::new(
-                ErrorKind::Conflict,
-                format!("another process wrote {object} meanwhile: try again"),
-            )),
+            ) => match self.known(known.state.store_id).await? {
+                // It was written, the answer was lost, and it was written again.
+                Some(found) if found.state.version == known.state.version => {
+                    known.version = found.version;
+                    Ok(())
+                }
+                _ => Err(Error::new(
+                    ErrorKind::Conflict,
+                    format!("another process wrote {object} meanwhile: try again"),
+                )),
+            },
             Err(e) => Err(remote("write", &object, e)),
         }
     }
@@ -201,11 +209,7 @@ impl Objects {
     pub(super) async fn day_manifest(&self, entry: &DayEntry) -> Result<DayManifest> {
         let bytes = self.get(&entry.manifest).await?;
         let bytes = bytes.ok_or_else(|| self.damaged(&entry.manifest, "it is missing"))?;
-        let hash = Digest::of(&bytes).to_string();
-        let is_named = hash
-            .get(..16)
-            .is_some_and(|hash| entry.manifest.contains(hash));
-        if !is_named {
+        if !layout::is_named_by(&entry.manifest, Digest::of(&bytes)) {
             return Err(self.damaged(&entry.manifest, "it was changed"));
         }
         let manifest: DayManifest = serde_json::from_slice(&bytes)

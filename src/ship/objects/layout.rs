@@ -29,6 +29,9 @@ pub(crate) struct StoreState {
     pub layout: u32,
     pub store_id: Uuid,
     pub format: Format,
+    /// Another one each time it is written.
+    #[serde(default)]
+    pub version: Uuid,
     /// When it was written, in epoch milliseconds.
     pub at: i64,
     /// The greatest sequence number of the log at the point that was copied.
@@ -52,6 +55,7 @@ impl StoreState {
             layout: LAYOUT,
             store_id,
             format,
+            version: Uuid::nil(),
             at: 0,
             last_seq: 0,
             last_seal: 0,
@@ -189,10 +193,18 @@ pub(super) fn prefix(kind: &str, day: &str, store_id: Uuid) -> String {
     format!("kind={kind}/day={day}/store={store_id}")
 }
 
+/// The end of the names of the objects of one run. So no run replaces an object, and what one
+/// removes is not what another one writes.
+pub(super) fn run_name() -> String {
+    let id = Uuid::new_v4().simple().to_string();
+    id.get(..8).unwrap_or_default().to_owned()
+}
+
 /// The name of an object with whole segments.
 pub(super) fn sealed_object(
     (first, last): (SegmentName, SegmentName),
     store_id: Uuid,
+    run: &str,
     format: Format,
 ) -> String {
     let numbers = if first == last {
@@ -201,7 +213,7 @@ pub(super) fn sealed_object(
         format!("{:04}-{:04}", first.number, last.number)
     };
     let prefix = prefix(first.kind.stem(), &first.day.to_string(), store_id);
-    format!("{prefix}/{numbers}.{}", format.extension())
+    format!("{prefix}/{numbers}.{run}.{}", format.extension())
 }
 
 /// The name of an object with a part of a segment.
@@ -209,12 +221,13 @@ pub(super) fn part_object(
     name: SegmentName,
     (from, to): (u64, u64),
     store_id: Uuid,
+    run: &str,
     format: Format,
 ) -> String {
     let prefix = prefix(name.kind.stem(), &name.day.to_string(), store_id);
     let extension = format.extension();
     format!(
-        "{prefix}/{:04}.{from:012}-{to:012}.{extension}",
+        "{prefix}/{:04}.{from:012}-{to:012}.{run}.{extension}",
         name.number
     )
 }
@@ -229,13 +242,19 @@ pub(super) fn state_object(store_id: Uuid) -> String {
     format!("{}/store.json", state_prefix(store_id))
 }
 
-/// The name of an object with a file of the store, or a manifest. Its contents never change, so
-/// their hash is in the name.
-pub(super) fn file_object(store_id: Uuid, name: &str, sha256: Digest) -> String {
+/// The name of an object with a file of the store, or a manifest. It has the hash of its bytes.
+pub(super) fn file_object(store_id: Uuid, name: &str, sha256: Digest, run: &str) -> String {
     let sha256 = sha256.to_string();
     let hash = sha256.get(..16).unwrap_or_default();
     let (stem, extension) = name.rsplit_once('.').unwrap_or((name, "json"));
-    format!("{}/{stem}.{hash}.{extension}", state_prefix(store_id))
+    format!("{}/{stem}.{hash}.{run}.{extension}", state_prefix(store_id))
+}
+
+/// Whether the name of an object has the hash of its bytes.
+pub(super) fn is_named_by(object: &str, sha256: Digest) -> bool {
+    let sha256 = sha256.to_string();
+    let hash = sha256.get(..16);
+    hash.is_some_and(|hash| object.contains(&format!(".{hash}.")))
 }
 
 /// The path of an object. Names are made of letters, digits, `=`, `.`, `-`, `_` and `/`.

@@ -10,6 +10,7 @@
 //! them.
 
 mod client;
+mod connect;
 mod layout;
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -21,6 +22,7 @@ mod upload;
 mod verify;
 
 pub(crate) use self::client::Objects;
+pub(in crate::ship) use self::connect::open;
 pub use self::pull::Pulled;
 pub(crate) use self::ship::ObjectShipper;
 pub use self::verify::{RemoteDamage, RemoteVerification};

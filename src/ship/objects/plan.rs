@@ -53,12 +53,13 @@ pub(super) fn fingerprint(segments: &[PointSegment], format: Format) -> String {
     Digest::of(text.as_bytes()).to_string()
 }
 
-/// The objects of a day, given its segments in order and its present manifest.
+/// The objects of a day, given its segments in order and its present manifest. The names of new
+/// ones have that of the run.
 pub(super) fn plan_day(
     storage: &dyn Storage,
     segments: &[PointSegment],
     present: Option<&DayManifest>,
-    store_id: Uuid,
+    (store_id, run): (Uuid, &str),
     format: Format,
 ) -> Result<Vec<Planned>> {
     let present = present.map_or(&[][..], |manifest| &manifest.objects);
@@ -68,10 +69,10 @@ pub(super) fn plan_day(
         while let Some(first) = rest.first() {
             if first.seal.is_some() {
                 let (group, others) = rest.split_at(group_len(rest));
-                planned.push(plan_sealed(group, present, store_id, format));
+                planned.push(plan_sealed(group, present, (store_id, run), format));
                 rest = others;
             } else {
-                let parts = plan_parts(storage, first, present, store_id, format)?;
+                let parts = plan_parts(storage, first, present, (store_id, run), format)?;
                 planned.extend(parts);
                 rest = &rest[1..];
             }
@@ -95,18 +96,16 @@ fn group_len(segments: &[PointSegment]) -> usize {
 fn plan_sealed(
     group: &[PointSegment],
     present: &[ObjectEntry],
-    store_id: Uuid,
+    (store_id, run): (Uuid, &str),
     format: Format,
 ) -> Planned {
     let names = (group[0].name, group[group.len() - 1].name);
-    let object = sealed_object(names, store_id, format);
     let has_piece = |segment: &PointSegment, piece: &Piece| {
         let sha256 = segment.seal.as_ref().map(|seal| seal.sha256);
         piece.sealed && piece.file == segment.name.path() && Some(piece.sha256) == sha256
     };
     let there = present.iter().find(|entry| {
-        entry.object == object
-            && entry.pieces.len() == group.len()
+        entry.pieces.len() == group.len()
             && group
                 .iter()
                 .zip(&entry.pieces)
@@ -117,8 +116,9 @@ fn plan_sealed(
         to: segment.bytes,
         segment: segment.clone(),
     });
+    let new = || sealed_object(names, store_id, run, format);
     Planned {
-        object,
+        object: there.map_or_else(new, |there| there.object.clone()),
         kind: names.0.kind,
         pieces: pieces.collect(),
         there: there.cloned(),
@@ -131,7 +131,7 @@ fn plan_parts(
     storage: &dyn Storage,
     segment: &PointSegment,
     present: &[ObjectEntry],
-    store_id: Uuid,
+    (store_id, run): (Uuid, &str),
     format: Format,
 ) -> Result<Vec<Planned>> {
     let file = segment.name.path();
@@ -192,7 +192,7 @@ fn plan_parts(
     if from < segment.bytes {
         let range = (from, segment.bytes);
         planned.push(Planned {
-            object: part_object(segment.name, range, store_id, format),
+            object: part_object(segment.name, range, store_id, run, format),
             kind,
             pieces: vec![piece(range.0, range.1)],
             there: None,

@@ -6,10 +6,12 @@ use std::sync::atomic::AtomicU64;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
 
+use uuid::Uuid;
+
 use super::client::{Known, Objects};
 use super::layout::{
-    self, DayEntry, DayManifest, FileEntry, ObjectEntry, StoreState, file_object, kinds, prefix,
-    state_object, state_prefix,
+    self, DayEntry, DayManifest, FileEntry, ObjectEntry, StoreState, file_object, is_named_by,
+    kinds, prefix, run_name, state_object, state_prefix,
 };
 use super::plan::{Planned, fingerprint, plan_day};
 use super::{CONCURRENT, upload};
@@ -29,6 +31,10 @@ pub(crate) struct ObjectShipper {
     known: Option<Known>,
     /// The days whose objects this process has compared with their manifests.
     clean: BTreeSet<String>,
+    /// The days that a run which failed may have changed.
+    touched: BTreeSet<String>,
+    /// The end of the names of what this run writes.
+    run: String,
     progress: Progress,
 }
 
@@ -45,6 +51,8 @@ impl ObjectShipper {
             options,
             known: None,
             clean: BTreeSet::new(),
+            touched: BTreeSet::new(),
+            run: String::new(),
             progress,
         }
     }
@@ -72,7 +80,19 @@ impl ObjectShipper {
 
     /// Copies everything up to now. After an error, what is there is read again.
     pub(in crate::ship) async fn try_ship(&mut self) -> Result<Shipped> {
+        self.run = run_name();
+        let shipped = self.run().await;
+        match &shipped {
+            Ok(_) => self.touched.clear(),
+            Err(_) => self.clean.retain(|day| !self.touched.contains(day)),
+        }
+        shipped
+    }
+
+    async fn run(&mut self) -> Result<Shipped> {
         let mut known = self.load().await?;
+        let before = known.state.unfinished.len();
+        known.state.unfinished.extend(self.touched.iter().cloned());
         let point = self.store.point(self.options.is_backup)?;
         let days = by_day(&point);
         let mut shipped = Shipped {
@@ -92,9 +112,9 @@ impl ObjectShipper {
             return Ok(shipped);
         }
         // Name the days before their objects change, so that a later run finds what this one leaves.
-        let touched: Vec<&String> = changes.days.iter().chain(&changes.removed).collect();
-        let before = known.state.unfinished.len();
-        known.state.unfinished.extend(touched.into_iter().cloned());
+        let touched = changes.days.iter().chain(&changes.removed);
+        self.touched.extend(touched.cloned());
+        known.state.unfinished.extend(self.touched.iter().cloned());
         if known.state.unfinished.len() > before {
             self.objects.write_state(&mut known).await?;
         }
@@ -189,7 +209,8 @@ impl ObjectShipper {
             let storage = self.store.inner().storage();
             let segments = days.get(day).map_or(&[][..], Vec::as_slice);
             let (store_id, format) = (state.store_id, self.options.format);
-            let plan = plan_day(storage, segments, present.as_ref(), store_id, format)?;
+            let names = (store_id, &*self.run);
+            let plan = plan_day(storage, segments, present.as_ref(), names, format)?;
             plans.push(DayPlan {
                 day: day.clone(),
                 old: present.map(names_of).unwrap_or_default(),
@@ -243,11 +264,16 @@ impl ObjectShipper {
         };
         let bytes =
             serde_json::to_vec(&manifest).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
-        let name = file_object(state.store_id, &format!("{day}.json"), Digest::of(&bytes));
-        let is_there = state.days.get(day).is_some_and(|it| it.manifest == name);
-        if !is_there {
-            self.objects.put(&name, bytes).await?;
-        }
+        let sha256 = Digest::of(&bytes);
+        let present = state.days.get(day).map(|entry| entry.manifest.clone());
+        let name = match present.filter(|name| is_named_by(name, sha256)) {
+            Some(name) => name,
+            None => {
+                let name = self.file_object(state, &format!("{day}.json"), sha256);
+                self.objects.put(&name, bytes).await?;
+                name
+            }
+        };
         let entry = DayEntry {
             manifest: name,
             fingerprint: fingerprint(segments, self.options.format),
@@ -269,7 +295,7 @@ impl ObjectShipper {
             if state.files.get(name).is_some_and(is_same) {
                 continue;
             }
-            let object = file_object(state.store_id, name, sha256);
+            let object = self.file_object(state, name, sha256);
             self.objects.put(&object, bytes.clone()).await?;
             let entry = FileEntry {
                 object,
@@ -302,50 +328,66 @@ impl ObjectShipper {
         named: &BTreeMap<String, HashSet<String>>,
         shipped: &mut Shipped,
     ) -> Result<()> {
-        let unfinished = known.state.unfinished.clone();
-        for day in &unfinished {
-            if self.clean.contains(day) {
-                continue;
-            }
-            for kind in kinds() {
-                let listed = self
-                    .objects
-                    .list(&prefix(kind, day, point.store_id))
-                    .await?;
-                let is_named = |name: &String| named.get(day).is_some_and(|it| it.contains(name));
-                let left = listed.into_iter().filter(|name| !is_named(name));
-                shipped.objects_removed += self.objects.remove(left.collect()).await?;
-            }
-            if known.state.days.contains_key(day) {
-                self.clean.insert(day.clone());
-            }
-        }
+        let unfinished = known.state.unfinished.iter();
+        let unclean = unfinished.filter(|day| !self.clean.contains(*day));
+        let unclean: Vec<String> = unclean.cloned().collect();
+        let mut left = self.unnamed(&unclean, point.store_id, named).await?;
         // While this process follows the log, the last day changes all the time.
         let last = known.state.days.keys().next_back();
         let stays = last.filter(|_| self.options.follows).cloned();
-        let before = known.state.unfinished.len();
-        known
-            .state
-            .unfinished
-            .retain(|day| Some(day) == stays.as_ref());
-        if known.state.unfinished.len() < before {
-            self.remove_old_files(known, shipped).await?;
+        let is_last = |day: &String| Some(day) == stays.as_ref();
+        let is_finished = !known.state.unfinished.iter().all(is_last);
+        if is_finished {
+            left.extend(self.old_files(&known.state).await?);
+        }
+        if !left.is_empty() {
+            // If another run has named one of them since, this fails. From here on, none can.
+            self.objects.write_state(known).await?;
+            shipped.objects_removed += self.objects.remove(left).await?;
+        }
+        let days = &known.state.days;
+        let is_there = |day: &String| days.contains_key(day);
+        self.clean.extend(unclean.into_iter().filter(is_there));
+        if is_finished {
+            known.state.unfinished.retain(is_last);
             self.objects.write_state(known).await?;
         }
         Ok(())
     }
 
-    /// Removes manifests and files that `store.json` does not name.
-    async fn remove_old_files(&self, known: &Known, shipped: &mut Shipped) -> Result<()> {
-        let state = &known.state;
+    /// The objects of these days that no manifest names.
+    async fn unnamed(
+        &self,
+        days: &[String],
+        store_id: Uuid,
+        named: &BTreeMap<String, HashSet<String>>,
+    ) -> Result<Vec<String>> {
+        let prefixes = days
+            .iter()
+            .flat_map(|day| kinds().map(move |kind| (day, prefix(kind, day, store_id))));
+        let lists = prefixes.map(|(day, prefix)| async move {
+            let mut listed = self.objects.list(&prefix).await?;
+            let named = named.get(day);
+            listed.retain(|name| !named.is_some_and(|named| named.contains(name)));
+            Ok::<_, Error>(listed)
+        });
+        let lists = futures_util::stream::iter(lists).buffer_unordered(CONCURRENT);
+        lists.try_concat().await
+    }
+
+    /// The manifests and files that `store.json` does not name.
+    async fn old_files(&self, state: &StoreState) -> Result<Vec<String>> {
         let files = state.files.values().map(|entry| entry.object.clone());
         let manifests = state.days.values().map(|entry| entry.manifest.clone());
         let mut named: HashSet<String> = files.chain(manifests).collect();
         named.insert(state_object(state.store_id));
-        let listed = self.objects.list(&state_prefix(state.store_id)).await?;
-        let left = listed.into_iter().filter(|name| !named.contains(name));
-        shipped.objects_removed += self.objects.remove(left.collect()).await?;
-        Ok(())
+        let mut listed = self.objects.list(&state_prefix(state.store_id)).await?;
+        listed.retain(|name| !named.contains(name));
+        Ok(listed)
+    }
+
+    fn file_object(&self, state: &StoreState, name: &str, sha256: Digest) -> String {
+        file_object(state.store_id, name, sha256, &self.run)
     }
 }
 

@@ -92,6 +92,7 @@ async fn send(
         return put.map(drop).map_err(doing);
     };
     let mut upload = objects.put_multipart(&location).await.map_err(doing)?;
+    let mut bytes = first.len() as u64;
     let sent = async {
         upload.put_part(PutPayload::from_bytes(first)).await?;
         let mut next = Some(second);
@@ -99,10 +100,22 @@ async fn send(
             let Ok(part) = part else {
                 return Ok(false);
             };
+            bytes += part.len() as u64;
             upload.put_part(PutPayload::from_bytes(part)).await?;
             next = parts.recv().await;
         }
-        upload.complete().await.map(|_| true)
+        match upload.complete().await {
+            // It was complete, the answer was lost, and it was asked again.
+            Err(e @ object_store::Error::NotFound { .. }) => {
+                let there = objects.head(&location).await?;
+                if there.size == bytes {
+                    Ok(true)
+                } else {
+                    Err(e)
+                }
+            }
+            completed => completed.map(|_| true),
+        }
     };
     let sent = sent.await;
     if !matches!(sent, Ok(true)) {

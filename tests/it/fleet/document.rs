@@ -80,9 +80,12 @@ fn the_program_of_the_page_makes_the_store_that_pull_makes() {
         let is_it = |name: &&String| name.len() == len && name.contains(mark);
         assert!(names.iter().any(|name| is_it(&name)), "{len}: {names:?}");
     };
-    has("0001.jsonl.zst".len(), ".jsonl");
-    has("0001-0002.jsonl.zst".len(), "-");
-    has("0001.000000000000-000000000001.jsonl.zst".len(), "-");
+    has("0001.5b1e07aa.jsonl.zst".len(), ".jsonl");
+    has("0001-0002.5b1e07aa.jsonl.zst".len(), "-");
+    has(
+        "0001.000000000000-000000000001.5b1e07aa.jsonl.zst".len(),
+        "-",
+    );
 
     // A changed byte is noticed.
     let mut damaged = None;
