@@ -51,10 +51,12 @@ pub(in crate::ship) fn open(
                 name.starts_with("AWS_ENDPOINT") && value.starts_with("http:")
             });
             let builder = AmazonS3Builder::from_env();
-            match is_plain {
-                true => open!(builder.with_allow_http(true)),
-                false => open!(builder),
-            }
+            let builder = if is_plain {
+                builder.with_allow_http(true)
+            } else {
+                builder
+            };
+            open!(builder)
         }
         ObjectStoreScheme::GoogleCloudStorage => open!(GoogleCloudStorageBuilder::from_env()),
         ObjectStoreScheme::MicrosoftAzure => open!(MicrosoftAzureBuilder::from_env()),
@@ -142,10 +144,11 @@ impl Patient {
 
     fn failed(&self, why: String) -> HttpError {
         let has_answered = self.has_answered.load(Ordering::Relaxed);
-        // Requests that fail in one of these ways are repeated, or not.
-        let kind = match has_answered || self.since.elapsed() < FIRST_PERSISTENCE {
-            true => HttpErrorKind::Request,
-            false => HttpErrorKind::Unknown,
+        // The first is repeated, whatever the request is; the other is not.
+        let kind = if has_answered || self.since.elapsed() < FIRST_PERSISTENCE {
+            HttpErrorKind::Request
+        } else {
+            HttpErrorKind::Unknown
         };
         HttpError::new(kind, std::io::Error::other(why))
     }

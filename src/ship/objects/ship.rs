@@ -266,13 +266,12 @@ impl ObjectShipper {
             serde_json::to_vec(&manifest).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
         let sha256 = Digest::of(&bytes);
         let present = state.days.get(day).map(|entry| entry.manifest.clone());
-        let name = match present.filter(|name| is_named_by(name, sha256)) {
-            Some(name) => name,
-            None => {
-                let name = self.file_object(state, &format!("{day}.json"), sha256);
-                self.objects.put(&name, bytes).await?;
-                name
-            }
+        let name = if let Some(name) = present.filter(|name| is_named_by(name, sha256)) {
+            name
+        } else {
+            let name = self.file_object(state, &format!("{day}.json"), sha256);
+            self.objects.put(&name, bytes).await?;
+            name
         };
         let entry = DayEntry {
             manifest: name,
