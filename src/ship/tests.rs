@@ -405,3 +405,22 @@ fn a_changed_object_is_found() {
     }
     assert!(destination.verify(None).unwrap()[0].is_clean());
 }
+
+#[test]
+fn the_seals_of_a_segment_that_was_not_copied_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = Log::new(dir.path(), 29);
+    let objects = Arc::new(InMemory::new());
+    log.converse();
+    log.store.seal_at(DAY_1 + 2 * DAY_MS).unwrap();
+    ship(&log, Arc::clone(&objects) as Arc<dyn ObjectStore>).unwrap();
+    // Erasing seals the segment that is erased from, which has these lines alone.
+    log.converse();
+    let id = log.conversations.pop().unwrap();
+    for what in [Erasure::Conversation(id), Erasure::Request(id)] {
+        log.store.erase(&what, EraseOptions::default()).unwrap();
+    }
+    log.erased.insert(Log::word(id));
+    ship(&log, Arc::clone(&objects) as Arc<dyn ObjectStore>).unwrap();
+    check(&log, &objects);
+}

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::layout::{self, DayEntry, DayManifest, FileEntry, StoreState, path, state_object};
 use crate::error::{Error, ErrorKind, Result};
 use crate::segment::seal::Digest;
-use crate::ship::remote;
+use crate::ship::{TRIES_MAX, remote};
 
 /// Number of removals of objects at the same time.
 const REMOVALS: usize = 16;
@@ -39,13 +39,26 @@ impl Objects {
 
     /// The bytes of an object; `None` if it does not exist.
     pub(super) async fn get(&self, object: &str) -> Result<Option<Bytes>> {
-        let got = self.store.get(&path(object)).await;
-        match got {
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
-            Err(e) => Err(remote("read", object, e)),
-            Ok(got) => {
-                let bytes = got.bytes().await;
-                bytes.map(Some).map_err(|e| remote("read", object, e))
+        Ok(self.fetch(object).await?.map(|(_, bytes)| bytes))
+    }
+
+    /// An object and its version; `None` if it does not exist.
+    async fn fetch(&self, object: &str) -> Result<Option<(UpdateVersion, Bytes)>> {
+        let mut tries = 1;
+        loop {
+            let got = match self.store.get(&path(object)).await {
+                Err(object_store::Error::NotFound { .. }) => return Ok(None),
+                got => got.map_err(|e| remote("read", object, e))?,
+            };
+            let version = UpdateVersion {
+                e_tag: got.meta.e_tag.clone(),
+                version: got.meta.version.clone(),
+            };
+            match got.bytes().await {
+                Ok(bytes) => return Ok(Some((version, bytes))),
+                // The answer was cut, and the object replaced before the rest was read.
+                Err(_) if tries < TRIES_MAX => tries += 1,
+                Err(e) => return Err(remote("read", object, e)),
             }
         }
     }
@@ -90,15 +103,9 @@ impl Objects {
 
     pub(super) async fn known(&self, store_id: Uuid) -> Result<Option<Known>> {
         let object = state_object(store_id);
-        let got = match self.store.get(&path(&object)).await {
-            Err(object_store::Error::NotFound { .. }) => return Ok(None),
-            got => got.map_err(|e| remote("read", &object, e))?,
+        let Some((version, bytes)) = self.fetch(&object).await? else {
+            return Ok(None);
         };
-        let version = UpdateVersion {
-            e_tag: got.meta.e_tag.clone(),
-            version: got.meta.version.clone(),
-        };
-        let bytes = got.bytes().await.map_err(|e| remote("read", &object, e))?;
         let state: StoreState = serde_json::from_slice(&bytes)
             .map_err(|e| self.damaged(&object, &format!("it cannot be read: {e}")))?;
         if state.layout > layout::LAYOUT {

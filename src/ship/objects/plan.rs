@@ -39,10 +39,10 @@ impl Planned {
     }
 }
 
-/// A hash of all that decides which objects a day has.
-pub(super) fn fingerprint(segments: &[PointSegment], format: Format) -> String {
+/// A hash of all that decides what a day has: its segments, and the number of its last seal.
+pub(super) fn fingerprint(segments: &[PointSegment], last_seal: u64, format: Format) -> String {
     use std::fmt::Write as _;
-    let mut text = format!("{}\n", format.extension());
+    let mut text = format!("{} {last_seal}\n", format.extension());
     for segment in segments {
         // Writing to a String cannot fail.
         let _ = match &segment.seal {

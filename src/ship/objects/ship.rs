@@ -112,7 +112,7 @@ impl ObjectShipper {
             return Ok(shipped);
         }
         // Name the days before their objects change, so that a later run finds what this one leaves.
-        let touched = changes.days.iter().chain(&changes.removed);
+        let touched = changes.days.keys().chain(&changes.removed);
         self.touched.extend(touched.cloned());
         known.state.unfinished.extend(self.touched.iter().cloned());
         if known.state.unfinished.len() > before {
@@ -120,12 +120,11 @@ impl ObjectShipper {
         }
         let mut replaced = Vec::new();
         let mut named = BTreeMap::new();
-        for DayPlan { day, old, objects } in plans {
+        for plan in plans {
             let state = &mut known.state;
+            let (day, old) = (plan.day.clone(), plan.old.clone());
             let before = state.days.get(&day).map(|entry| entry.manifest.clone());
-            let new = self
-                .ship_day(state, &day, objects, &days, &mut shipped)
-                .await?;
+            let new = self.ship_day(state, plan, &days, &mut shipped).await?;
             let after = state.days.get(&day).map(|entry| &entry.manifest);
             replaced.extend(before.filter(|before| Some(before) != after));
             replaced.extend(old.into_iter().filter(|object| !new.contains(object)));
@@ -168,13 +167,19 @@ impl ObjectShipper {
         point: &Point,
         days: &BTreeMap<String, Vec<PointSegment>>,
     ) -> Changes {
-        let is_changed = |(day, segments): &(&String, &Vec<PointSegment>)| {
-            let now = fingerprint(segments, self.options.format);
-            let is_same = |entry: &DayEntry| entry.fingerprint == now;
-            let is_clean = !state.unfinished.contains(*day) || self.clean.contains(*day);
-            !(is_clean && state.days.get(*day).is_some_and(is_same))
+        let now = days.iter().map(|(day, segments)| {
+            let last_seal = segments.first().and_then(|segment| {
+                let of_day = point.last_seals.get(&segment.name.day);
+                of_day.copied()
+            });
+            let now = fingerprint(segments, last_seal.unwrap_or(0), self.options.format);
+            (day.clone(), now)
+        });
+        let is_changed = |(day, now): &(String, String)| {
+            let is_same = |entry: &DayEntry| entry.fingerprint == *now;
+            let is_clean = !state.unfinished.contains(day) || self.clean.contains(day);
+            !(is_clean && state.days.get(day).is_some_and(is_same))
         };
-        let changed = days.iter().filter(is_changed);
         let known = state.days.keys().chain(&state.unfinished);
         let removed = known.filter(|day| !days.contains_key(*day));
         let is_same = |(name, bytes): (&String, &Vec<u8>)| {
@@ -183,7 +188,7 @@ impl ObjectShipper {
         };
         let has_files = point.files.iter().all(is_same) && self.surplus(state, point).is_empty();
         Changes {
-            days: changed.map(|(day, _)| day.clone()).collect(),
+            days: now.filter(is_changed).collect(),
             removed: removed.cloned().collect(),
             of_files: !has_files || state.last_seal != point.last_seal,
         }
@@ -196,7 +201,7 @@ impl ObjectShipper {
         days: &BTreeMap<String, Vec<PointSegment>>,
     ) -> Result<Vec<DayPlan>> {
         let mut plans = Vec::new();
-        for day in &changes.days {
+        for (day, fingerprint) in &changes.days {
             let present = match state.days.get(day) {
                 Some(entry) => match self.objects.day_manifest(entry).await {
                     Ok(manifest) => Some(manifest),
@@ -213,6 +218,7 @@ impl ObjectShipper {
             let plan = plan_day(storage, segments, present.as_ref(), names, format)?;
             plans.push(DayPlan {
                 day: day.clone(),
+                fingerprint: fingerprint.clone(),
                 old: present.map(names_of).unwrap_or_default(),
                 objects: plan,
             });
@@ -225,12 +231,12 @@ impl ObjectShipper {
     async fn ship_day(
         &self,
         state: &mut StoreState,
-        day: &str,
-        objects: Vec<Planned>,
+        plan: DayPlan,
         days: &BTreeMap<String, Vec<PointSegment>>,
         shipped: &mut Shipped,
     ) -> Result<HashSet<String>> {
-        let writes = objects.into_iter().map(|planned| async {
+        let day = &*plan.day;
+        let writes = plan.objects.into_iter().map(|planned| async {
             if let Some(entry) = planned.there.clone() {
                 return Ok((entry, false));
             }
@@ -275,7 +281,7 @@ impl ObjectShipper {
         };
         let entry = DayEntry {
             manifest: name,
-            fingerprint: fingerprint(segments, self.options.format),
+            fingerprint: plan.fingerprint,
         };
         state.days.insert(day.to_owned(), entry);
         Ok(names_of(manifest))
@@ -394,6 +400,7 @@ impl ObjectShipper {
 #[derive(Debug)]
 struct DayPlan {
     day: String,
+    fingerprint: String,
     /// The names of the objects that its manifest has now.
     old: HashSet<String>,
     objects: Vec<Planned>,
@@ -407,7 +414,8 @@ fn names_of(manifest: DayManifest) -> HashSet<String> {
 /// What differs between a store and what is there.
 #[derive(Debug)]
 struct Changes {
-    days: Vec<String>,
+    /// The fingerprints of the days that are to be written.
+    days: BTreeMap<String, String>,
     removed: BTreeSet<String>,
     of_files: bool,
 }

@@ -97,7 +97,7 @@ fn runs_of_two_machines_at_the_same_time_do_no_harm() {
         let log = Arc::new(Mutex::new(Log::new(dir.path(), 17)));
         let store = log.lock().unwrap().store.clone();
         let objects = Arc::new(InMemory::new());
-        for operations in 1..60 {
+        for operations in 1..40 {
             for _ in 0..3 {
                 log.lock().unwrap().change();
             }
@@ -165,7 +165,7 @@ fn what_is_named_is_complete_after_a_run_that_was_killed() {
         let mut log = Log::new(dir.path(), 23);
         let objects = Arc::new(InMemory::new());
         ship(&log, Arc::clone(&objects) as Arc<dyn ObjectStore>).unwrap();
-        for operations in 1..80 {
+        for operations in 1..60 {
             log.change();
             let failing = Failing {
                 inner: Arc::clone(&objects),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::record::Day;
 use crate::segment::SegmentName;
 use crate::segment::seal::Seal;
 use crate::storage::{Access, Storage, StorageFile, if_there, io_error, read_all, read_full};
@@ -23,6 +24,8 @@ pub(crate) struct Point {
     pub segments: Vec<PointSegment>,
     /// The number of the last seal, 0 if there is none.
     pub last_seal: u64,
+    /// The number of each day's last seal, also if its segment was removed.
+    pub last_seals: BTreeMap<Day, u64>,
     /// The store's other files, by their path: `decklog.json` and `removals.jsonl` and, if asked
     /// for, `access.json` and the files of `quarantine/`.
     pub files: BTreeMap<String, Vec<u8>>,
@@ -74,17 +77,25 @@ impl Store {
         let segments = segments.filter(|segment| segment.bytes > 0).collect();
         let last_seq = view.last_seq();
         drop(view);
+        let mut last_seals = BTreeMap::new();
+        for name in log.segments() {
+            if let Some(seal) = log.seals_of(name).next() {
+                let last = last_seals.entry(name.day).or_insert(0);
+                *last = seal.seal.max(*last);
+            }
+        }
         Ok(Point {
             store_id: inner.store_id,
             last_seq,
             segments,
             last_seal: log.last().map_or(0, |seal| seal.seal),
+            last_seals,
             files,
         })
     }
 
     /// A day's `seals.jsonl`, as it is. Empty if there is none.
-    pub(crate) fn seals_of_day(&self, day: crate::record::Day) -> Result<Vec<u8>> {
+    pub(crate) fn seals_of_day(&self, day: Day) -> Result<Vec<u8>> {
         self.inner().small_file(&format!("{day}/{}", SealLog::FILE))
     }
 }
