@@ -68,7 +68,7 @@ fn cpu() -> f64 {
     #[cfg(unix)]
     {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        return time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
+        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
     }
     #[cfg(not(unix))]
     0.0
@@ -328,7 +328,7 @@ fn lag(store: &Store, talk: Uuid, bucket: &Path) {
 /// Records a second of one thread.
 fn full_speed(store: &Store, talk: Uuid) -> f64 {
     let (began, mut count) = (Instant::now(), 0);
-    while began.elapsed() < Duration::from_secs(tiny::size(4, 1) as u64) {
+    while began.elapsed() < Duration::from_secs(tiny::size(4, 1)) {
         store
             .record(message(talk, count, DAY_1 + count as i64))
             .unwrap();

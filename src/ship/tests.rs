@@ -319,7 +319,7 @@ fn a_manifest_whose_numbers_cannot_be_is_refused() {
     let objects = Arc::new(InMemory::new());
     let to = || Arc::clone(&objects) as Arc<dyn ObjectStore>;
     ship(&log, to()).unwrap();
-    let destination = Destination::of_test(to());
+    let destination = Destination::of_test("test", to());
     let runtime = destination.runtime();
     let id = log.store.inner().store_id();
     let location = Path::from(format!("_decklog/store={id}/store.json"));

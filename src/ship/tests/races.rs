@@ -1,6 +1,15 @@
 //! Runs of two machines, which no lock excludes, and runs of one process after a failure.
 
+use std::fmt;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+use object_store::{
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, PutMultipartOptions,
+    PutOptions, PutPayload, PutResult, Result,
+};
 
 use super::*;
 
