@@ -243,6 +243,48 @@ fn a_run_that_ends_anywhere_is_completed_by_the_next() {
 }
 
 #[test]
+fn a_run_that_was_killed_is_continued_by_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = Log::new(dir.path(), 29);
+    for _ in 0..12 {
+        log.converse();
+        log.now += DAY_MS;
+    }
+    log.store.seal_at(log.now - 3 * DAY_MS).unwrap();
+    let all = ship(&log, Arc::new(InMemory::new()))
+        .unwrap()
+        .objects_written;
+    let mut most = 0;
+    for operations in (1..).step_by(3) {
+        let objects = Arc::new(InMemory::new());
+        let failing = Failing {
+            inner: Arc::clone(&objects),
+            left: AtomicU64::new(operations),
+            takes_effect: true,
+        };
+        let shipped = ship(&log, Arc::new(failing));
+        let runtime = Destination::of_test("test", Arc::clone(&objects) as Arc<dyn ObjectStore>);
+        let metas = objects.list(None).try_collect();
+        let metas: Vec<ObjectMeta> = runtime.runtime().block_on(metas).unwrap();
+        let names = metas.iter().map(|meta| meta.location.as_ref());
+        let there = names.filter(|name| name.starts_with("kind=")).count() as u64;
+        let next = ship(&log, Arc::clone(&objects) as Arc<dyn ObjectStore>).unwrap();
+        // What is written again is of one day.
+        let of_day = all / 12;
+        assert!(
+            next.objects_written + there <= all + of_day,
+            "{there}: {next:?}"
+        );
+        check(&log, &objects);
+        most = most.max(there);
+        if shipped.is_ok() {
+            break;
+        }
+    }
+    assert!(most == all && all > 30, "{most} of {all}");
+}
+
+#[test]
 fn followers_list_objects_once() {
     let dir = tempfile::tempdir().unwrap();
     let mut log = Log::new(dir.path(), 3);

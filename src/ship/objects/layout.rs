@@ -44,6 +44,9 @@ pub(crate) struct StoreState {
     /// By day.
     #[serde(default)]
     pub days: BTreeMap<String, DayEntry>,
+    /// By day, what a run that has not come to its end has written. The next run uses it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub prepared: BTreeMap<String, DayEntry>,
     /// Days that may have objects which no manifest names. The next run removes these.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub unfinished: BTreeSet<String>,
@@ -61,12 +64,21 @@ impl StoreState {
             last_seal: 0,
             files: BTreeMap::new(),
             days: BTreeMap::new(),
+            prepared: BTreeMap::new(),
             unfinished: BTreeSet::new(),
         }
     }
 }
 
 impl StoreState {
+    /// What is there of a day: what a run that has not come to its end has written, then what is
+    /// named.
+    pub(super) fn of_day(&self, day: &str) -> impl Iterator<Item = &DayEntry> {
+        [&self.prepared, &self.days]
+            .into_iter()
+            .filter_map(move |days| days.get(day))
+    }
+
     /// What is wrong with it. Names come from elsewhere, and become paths of files and objects.
     pub(super) fn flaw(&self, store_id: Uuid) -> Option<String> {
         if self.store_id != store_id {
@@ -81,7 +93,8 @@ impl StoreState {
         if let Some(name) = self.files.keys().find(|name| !is_file(name)) {
             return Some(format!("{name:?} is no file of a store"));
         }
-        let mut days = self.days.keys().chain(&self.unfinished);
+        let days = self.days.keys().chain(self.prepared.keys());
+        let mut days = days.chain(&self.unfinished);
         let bad = days.find(|day| day.parse::<Day>().is_err());
         bad.map(|day| format!("{day:?} is no day"))
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
 
@@ -20,6 +21,9 @@ use crate::record::now;
 use crate::segment::seal::Digest;
 use crate::ship::{Progress, ShipOptions, Shipped};
 use crate::store::{Point, PointSegment, Store};
+
+/// How often a run notes what it has written. If it is killed, the next one continues from there.
+const NOTED_EVERY: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 10 });
 
 /// Copies a store to one destination again and again.
 #[derive(Debug)]
@@ -84,7 +88,8 @@ impl ObjectShipper {
         let shipped = self.run().await;
         match &shipped {
             Ok(_) => self.touched.clear(),
-            Err(_) => self.clean.retain(|day| !self.touched.contains(day)),
+            // Another run may have been there.
+            Err(_) => self.clean.clear(),
         }
         shipped
     }
@@ -118,18 +123,9 @@ impl ObjectShipper {
         if known.state.unfinished.len() > before {
             self.objects.write_state(&mut known).await?;
         }
-        let mut replaced = Vec::new();
-        let mut named = BTreeMap::new();
-        for plan in plans {
-            let state = &mut known.state;
-            let (day, old) = (plan.day.clone(), plan.old.clone());
-            let before = state.days.get(&day).map(|entry| entry.manifest.clone());
-            let new = self.ship_day(state, plan, &days, &mut shipped).await?;
-            let after = state.days.get(&day).map(|entry| &entry.manifest);
-            replaced.extend(before.filter(|before| Some(before) != after));
-            replaced.extend(old.into_iter().filter(|object| !new.contains(object)));
-            named.insert(day, new);
-        }
+        let (named, mut replaced) = self
+            .ship_days(&mut known, plans, (&point, &days), &mut shipped)
+            .await?;
         for day in &changes.removed {
             let entry = known.state.days.remove(day);
             replaced.extend(entry.map(|entry| entry.manifest));
@@ -138,17 +134,57 @@ impl ObjectShipper {
         known.state.at = now();
         known.state.last_seq = point.last_seq;
         known.state.last_seal = point.last_seal;
-        // A rewrite that ran meanwhile may have moved lines between the files that were read.
-        if !self.store.point(self.options.is_backup)?.has_all_of(&point) {
-            let message = "the store was rewritten while it was copied: try again";
-            return Err(Error::new(ErrorKind::Conflict, message));
-        }
+        self.check_still_has(&point)?;
         self.objects.write_state(&mut known).await?;
         shipped.objects_removed += self.objects.remove(replaced).await?;
         self.clean_up(&mut known, &point, &named, &mut shipped)
             .await?;
         self.known = Some(known);
         Ok(shipped)
+    }
+
+    /// Writes the days, and makes them those of `store.json`. Returns the names of the objects that
+    /// each manifest has, and of what they replace.
+    async fn ship_days(
+        &self,
+        known: &mut Known,
+        plans: Vec<DayPlan>,
+        (point, days): (&Point, &BTreeMap<String, Vec<PointSegment>>),
+        shipped: &mut Shipped,
+    ) -> Result<(BTreeMap<String, HashSet<String>>, Vec<String>)> {
+        let (mut named, mut replaced) = (BTreeMap::new(), Vec::new());
+        let mut noted = Instant::now();
+        for plan in plans {
+            let (day, old) = (plan.day.clone(), plan.old.clone());
+            let before = known.state.of_day(&day).map(|entry| entry.manifest.clone());
+            let before: Vec<String> = before.collect();
+            let (entry, new) = self.ship_day(&known.state, plan, days, shipped).await?;
+            let is_other = |manifest: &String| *manifest != entry.manifest;
+            replaced.extend(before.into_iter().filter(is_other));
+            replaced.extend(old.into_iter().filter(|object| !new.contains(object)));
+            known.state.prepared.insert(day.clone(), entry);
+            named.insert(day, new);
+            if noted.elapsed() >= NOTED_EVERY {
+                self.check_still_has(point)?;
+                self.objects.write_state(known).await?;
+                noted = Instant::now();
+            }
+        }
+        let mut written = std::mem::take(&mut known.state.prepared);
+        // Of a run before, and of days that are not in the store any more.
+        let left = written.extract_if(.., |day, _| !named.contains_key(day));
+        replaced.extend(left.map(|(_, entry)| entry.manifest));
+        known.state.days.append(&mut written);
+        Ok((named, replaced))
+    }
+
+    /// A rewrite that ran meanwhile may have moved lines between the files that were read.
+    fn check_still_has(&self, point: &Point) -> Result<()> {
+        if self.store.point(self.options.is_backup)?.has_all_of(point) {
+            return Ok(());
+        }
+        let message = "the store was rewritten while it was copied: try again";
+        Err(Error::new(ErrorKind::Conflict, message))
     }
 
     fn count(&self, plans: &[DayPlan], shipped: &mut Shipped) {
@@ -202,39 +238,39 @@ impl ObjectShipper {
     ) -> Result<Vec<DayPlan>> {
         let mut plans = Vec::new();
         for (day, fingerprint) in &changes.days {
-            let present = match state.days.get(day) {
-                Some(entry) => match self.objects.day_manifest(entry).await {
-                    Ok(manifest) => Some(manifest),
-                    // Everything of the day is written again.
-                    Err(e) if e.kind() == ErrorKind::Damaged => None,
+            let mut present = Vec::new();
+            for entry in state.of_day(day) {
+                match self.objects.day_manifest(entry).await {
+                    Ok(manifest) => present.push(manifest),
+                    // What it names is written again.
+                    Err(e) if e.kind() == ErrorKind::Damaged => {}
                     Err(e) => return Err(e),
-                },
-                None => None,
-            };
+                }
+            }
             let storage = self.store.inner().storage();
             let segments = days.get(day).map_or(&[][..], Vec::as_slice);
             let (store_id, format) = (state.store_id, self.options.format);
             let names = (store_id, &*self.run);
-            let plan = plan_day(storage, segments, present.as_ref(), names, format)?;
+            let plan = plan_day(storage, segments, present.first(), names, format)?;
             plans.push(DayPlan {
                 day: day.clone(),
                 fingerprint: fingerprint.clone(),
-                old: present.map(names_of).unwrap_or_default(),
+                old: present.into_iter().flat_map(names_of).collect(),
                 objects: plan,
             });
         }
         Ok(plans)
     }
 
-    /// Writes the objects and the manifest of a day. Returns the names of the objects that the
-    /// manifest has.
+    /// Writes the objects and the manifest of a day. Returns what `store.json` is to have of it, and
+    /// the names of the objects that the manifest has.
     async fn ship_day(
         &self,
-        state: &mut StoreState,
+        state: &StoreState,
         plan: DayPlan,
         days: &BTreeMap<String, Vec<PointSegment>>,
         shipped: &mut Shipped,
-    ) -> Result<HashSet<String>> {
+    ) -> Result<(DayEntry, HashSet<String>)> {
         let day = &*plan.day;
         let writes = plan.objects.into_iter().map(|planned| async {
             if let Some(entry) = planned.there.clone() {
@@ -271,9 +307,9 @@ impl ObjectShipper {
         let bytes =
             serde_json::to_vec(&manifest).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
         let sha256 = Digest::of(&bytes);
-        let present = state.days.get(day).map(|entry| entry.manifest.clone());
-        let name = if let Some(name) = present.filter(|name| is_named_by(name, sha256)) {
-            name
+        let mut present = state.of_day(day).map(|entry| &entry.manifest);
+        let name = if let Some(name) = present.find(|name| is_named_by(name, sha256)) {
+            name.clone()
         } else {
             let name = self.file_object(state, &format!("{day}.json"), sha256);
             self.objects.put(&name, bytes).await?;
@@ -283,8 +319,7 @@ impl ObjectShipper {
             manifest: name,
             fingerprint: plan.fingerprint,
         };
-        state.days.insert(day.to_owned(), entry);
-        Ok(names_of(manifest))
+        Ok((entry, names_of(manifest)))
     }
 
     /// Writes the store's other files, and returns the objects that they replace.
