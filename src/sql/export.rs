@@ -18,6 +18,9 @@ use crate::store::{FORMAT, Store};
 
 /// Number of rows that are read together.
 const ROWS: usize = 512;
+/// Size of a page of the file. Rows of messages do not fit SQLite's 4 KiB well: with these pages, the
+/// file is a fifth smaller, and is written faster.
+const PAGE_BYTES: u32 = 16 << 10;
 /// Memory for pages of the file, in KiB.
 const CACHE_KIB: u32 = 64 << 10;
 
@@ -105,7 +108,7 @@ pub fn export(
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.execute_batch(&format!(
-        "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;
+        "PRAGMA page_size = {PAGE_BYTES}; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;
          PRAGMA foreign_keys = OFF;
          PRAGMA cache_size = -{CACHE_KIB}; BEGIN"
     ))?;
