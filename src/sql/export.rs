@@ -18,8 +18,8 @@ use crate::store::{FORMAT, Store};
 
 /// Number of rows that are read together.
 const ROWS: usize = 512;
-/// Size of a page of the file. Rows of messages do not fit SQLite's 4 KiB well: with these pages, the
-/// file is a fifth smaller, and is written faster.
+/// Size of a page of the file. Rows of messages do not fit SQLite's 4 KiB well: with these pages,
+/// the file is a fifth smaller, and is written faster.
 const PAGE_BYTES: u32 = 16 << 10;
 /// Memory for pages of the file, in KiB.
 const CACHE_KIB: u32 = 64 << 10;
@@ -36,9 +36,9 @@ pub struct ExportOptions {
 }
 
 /// Writes the current records of a store to a new database of SQLite, and returns the number of
-/// rows of each table. Records that are added meanwhile are not in it. The file must not exist, or be empty. Only a complete database has the table
-/// `decklog`, which says what was exported. `progress` is called with the kind and the number of
-/// its rows so far.
+/// rows of each table. Records that are added meanwhile are not in it. The file must not exist, or
+/// be empty. Only a complete database has the table `decklog`, which says what was exported.
+/// `progress` is called with the kind and the number of its rows so far.
 ///
 /// The conversations of the exported messages are in it, whatever their time.
 ///
