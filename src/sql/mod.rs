@@ -182,7 +182,8 @@ impl Query<'_> {
 
     /// Runs the query, and calls `take` with each row of the result until it breaks. Records that
     /// are added meanwhile are not in the result, and those that are erased may be missing from the
-    /// rest of it.
+    /// rest of it. A turn, a call, a proposal or a rollup of which a new version is recorded
+    /// meanwhile may be found twice or not at all.
     ///
     /// # Errors
     /// Those of `take` and of reading the log, and
