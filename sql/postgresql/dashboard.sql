@@ -83,21 +83,13 @@ SELECT 'compression_rate', '', CASE WHEN s.answered = 0 THEN NULL
     WHEN s.compressed > s.answered THEN 1e0
     ELSE 1e0 * s.compressed / s.answered END FROM sums s
 UNION ALL
-SELECT 'by_model', t.model_used, 1e0 * SUM(t.all_requests)
-FROM today t
-WHERE t.model_used IS NOT NULL
-GROUP BY t.model_used
-HAVING SUM(t.all_requests) > 0
-UNION ALL
-SELECT 'by_config', t.config_used, 1e0 * SUM(t.all_requests)
-FROM today t
-WHERE t.config_used IS NOT NULL
-GROUP BY t.config_used
-HAVING SUM(t.all_requests) > 0
-UNION ALL
-SELECT 'by_task_type', t.task_type, 1e0 * SUM(t.all_requests)
-FROM today t
-WHERE t.task_type IS NOT NULL
-GROUP BY t.task_type
+SELECT d.metric, d.name, 1e0 * SUM(t.all_requests)
+FROM today t, LATERAL (VALUES
+    ('by_model', t.model_used),
+    ('by_config', t.config_used),
+    ('by_task_type', t.task_type)
+) AS d (metric, name)
+WHERE d.name IS NOT NULL
+GROUP BY d.metric, d.name
 HAVING SUM(t.all_requests) > 0
 ORDER BY metric, value DESC, name;
