@@ -5,7 +5,7 @@ use uuid::fmt::Hyphenated;
 
 use super::conversations::{check_known, sums};
 use super::page::{Cursor, Page, Walk, page};
-use super::query::query;
+use super::query::{is_of_time, query};
 use super::{
     Ack, conflict, get_row, lower, number, put_again, read_as, record_in, selected, standing_as,
 };
@@ -190,10 +190,6 @@ fn list_as<T>(
     bytes_max: usize,
     read: impl Fn(&Snapshot<'_>, RowId) -> Result<Option<T>>,
 ) -> Result<Page<T>> {
-    let (since, until) = (
-        query.since.unwrap_or(i64::MIN),
-        query.until.unwrap_or(i64::MAX),
-    );
     let all = Walk {
         bytes_max,
         ..Walk::all(query.order, query.limit, query.after)
@@ -204,12 +200,9 @@ fn list_as<T>(
             .within(query.from_sequence, query.until_sequence),
         None => all.within(query.since, query.until),
     };
-    let is_of_time = |table: &Table, row| {
-        let row = table.row(row);
-        row.is_some_and(|row| row.at >= since && (row.at < until || until == i64::MAX))
-    };
+    let may_match = |table: &Table, row| is_of_time(table, row, (query.since, query.until));
     // Messages are never listed as of a past time, so the item's time is not needed.
-    page(inner, KIND, walk, is_of_time, |view, row| {
+    page(inner, KIND, walk, may_match, |view, row| {
         Ok(read(view, row)?.map(|item| (0, item)))
     })
 }
