@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path as FilePath;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use futures_util::TryStreamExt as _;
 use object_store::memory::InMemory;
@@ -153,6 +152,23 @@ fn files(dir: &FilePath) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.build().unwrap().block_on(future)
+}
+
+fn list(objects: &InMemory) -> Vec<ObjectMeta> {
+    wait(objects.list(None).try_collect()).unwrap()
+}
+
+fn get(objects: &InMemory, location: &Path) -> bytes::Bytes {
+    wait(async { objects.get(location).await?.bytes().await }).unwrap()
+}
+
+fn put(objects: &InMemory, location: &Path, bytes: Vec<u8>) {
+    wait(objects.put(location, bytes.into())).unwrap();
+}
+
 /// Checks that the objects are exactly those of the log, and that nothing erased is in them.
 fn check(log: &Log, objects: &Arc<InMemory>) {
     let destination = Destination::of_test("test", Arc::clone(objects) as Arc<dyn ObjectStore>);
@@ -171,12 +187,9 @@ fn check(log: &Log, objects: &Arc<InMemory>) {
     assert!(here == there, "some file differs");
 
     let mut lines = 0;
-    let runtime = destination.runtime();
-    let metas: Vec<ObjectMeta> = runtime.block_on(objects.list(None).try_collect()).unwrap();
-    for meta in metas {
+    for meta in list(objects) {
         let name = meta.location.to_string();
-        let got = runtime.block_on(async { objects.get(&meta.location).await?.bytes().await });
-        let mut bytes = got.unwrap().to_vec();
+        let mut bytes = get(objects, &meta.location).to_vec();
         if name.ends_with(".zst") {
             bytes = zstd::stream::decode_all(&*bytes).unwrap();
             lines += memchr::memchr_iter(b'\n', &bytes).count();
@@ -223,11 +236,7 @@ fn a_run_that_ends_anywhere_is_completed_by_the_next() {
         let mut operations = 1;
         loop {
             log.change();
-            let failing = Arc::new(Failing {
-                inner: Arc::clone(&objects),
-                left: AtomicU64::new(operations),
-                takes_effect,
-            });
+            let failing = Arc::new(Failing::at(&objects, operations, takes_effect));
             let shipped = ship(&log, failing);
             let is_over = shipped.is_ok() && operations > 60;
             if operations % 3 == 0 || is_over {
@@ -257,15 +266,9 @@ fn a_run_that_was_killed_is_continued_by_the_next() {
     let mut most = 0;
     for operations in (1..).step_by(3) {
         let objects = Arc::new(InMemory::new());
-        let failing = Failing {
-            inner: Arc::clone(&objects),
-            left: AtomicU64::new(operations),
-            takes_effect: true,
-        };
+        let failing = Failing::at(&objects, operations, true);
         let shipped = ship(&log, Arc::new(failing));
-        let runtime = Destination::of_test("test", Arc::clone(&objects) as Arc<dyn ObjectStore>);
-        let metas = objects.list(None).try_collect();
-        let metas: Vec<ObjectMeta> = runtime.runtime().block_on(metas).unwrap();
+        let metas = list(&objects);
         let names = metas.iter().map(|meta| meta.location.as_ref());
         let there = names.filter(|name| name.starts_with("kind=")).count() as u64;
         let next = ship(&log, Arc::clone(&objects) as Arc<dyn ObjectStore>).unwrap();
@@ -317,29 +320,18 @@ fn a_lost_state_and_foreign_objects_do_no_harm() {
     let objects = Arc::new(InMemory::new());
     let to = || Arc::clone(&objects) as Arc<dyn ObjectStore>;
     ship(&log, to()).unwrap();
-    let runtime = Destination::of_test("test", to()).runtime();
     let state = format!("_decklog/store={}/store.json", log.store.inner().store_id());
-    runtime
-        .block_on(objects.delete(&Path::from(state.as_str())))
-        .unwrap();
+    let state = Path::from(state);
+    wait(objects.delete(&state)).unwrap();
     log.change();
     ship(&log, to()).unwrap();
     check(&log, &objects);
 
     // A manifest from elsewhere cannot name files outside the store.
-    let got = runtime.block_on(async {
-        objects
-            .get(&Path::from(state.as_str()))
-            .await?
-            .bytes()
-            .await
-    });
-    let text = String::from_utf8(got.unwrap().to_vec()).unwrap();
+    let text = String::from_utf8(get(&objects, &state).to_vec()).unwrap();
     let forged = text.replace("\"decklog.json\":{", "\"../escaped\":{");
     assert_ne!(text, forged);
-    let location = Path::from(state.as_str());
-    let put = objects.put(&location, forged.into_bytes().into());
-    runtime.block_on(put).unwrap();
+    put(&objects, &state, forged.into_bytes());
     let again = dir.path().join("again");
     let pulled = Destination::of_test("test", to()).pull(None, &again, &super::Progress::default());
     let error = pulled.unwrap_err().to_string();
@@ -362,17 +354,10 @@ fn a_manifest_whose_numbers_cannot_be_is_refused() {
     let to = || Arc::clone(&objects) as Arc<dyn ObjectStore>;
     ship(&log, to()).unwrap();
     let destination = Destination::of_test("test", to());
-    let runtime = destination.runtime();
     let id = log.store.inner().store_id();
     let location = Path::from(format!("_decklog/store={id}/store.json"));
     let read = |location: &Path| -> serde_json::Value {
-        let got = runtime.block_on(async { objects.get(location).await?.bytes().await });
-        serde_json::from_slice(&got.unwrap()).unwrap()
-    };
-    let write = |location: &Path, bytes: Vec<u8>| {
-        runtime
-            .block_on(objects.put(location, bytes.into()))
-            .unwrap();
+        serde_json::from_slice(&get(&objects, location)).unwrap()
     };
     let state = read(&location);
     let days: Vec<&String> = state["days"].as_object().unwrap().keys().collect();
@@ -394,10 +379,10 @@ fn a_manifest_whose_numbers_cannot_be_is_refused() {
             let bytes = serde_json::to_vec(&manifest).unwrap();
             let hash = crate::segment::seal::Digest::of(&bytes).to_string();
             let object = format!("_decklog/store={id}/{day}.{}.json", &hash[..16]);
-            write(&Path::from(object.as_str()), bytes);
+            put(&objects, &Path::from(object.as_str()), bytes);
             *entry = object.into();
         }
-        write(&location, serde_json::to_vec(&state).unwrap());
+        put(&objects, &location, serde_json::to_vec(&state).unwrap());
         let again = dir.path().join("again");
         let pulled = destination.pull(None, &again, &super::Progress::default());
         let error = pulled.unwrap_err().to_string();
@@ -407,7 +392,7 @@ fn a_manifest_whose_numbers_cannot_be_is_refused() {
         assert!(found[0].damage.iter().all(|it| it.reason.contains(reason)));
         assert!(!again.exists());
     }
-    write(&location, serde_json::to_vec(&state).unwrap());
+    put(&objects, &location, serde_json::to_vec(&state).unwrap());
     assert!(destination.verify(None).unwrap()[0].is_clean());
 }
 
@@ -422,28 +407,22 @@ fn a_changed_object_is_found() {
     let to = || Arc::clone(&objects) as Arc<dyn ObjectStore>;
     ship(&log, to()).unwrap();
     let destination = Destination::of_test("test", to());
-    let runtime = destination.runtime();
-    let metas: Vec<ObjectMeta> = runtime.block_on(objects.list(None).try_collect()).unwrap();
-    let metas = metas
-        .into_iter()
-        .filter(|meta| !meta.location.as_ref().ends_with("store.json"));
+    let mut metas = list(&objects);
+    metas.retain(|meta| !meta.location.as_ref().ends_with("store.json"));
     for meta in metas {
-        let got = runtime.block_on(async { objects.get(&meta.location).await?.bytes().await });
-        let whole = got.unwrap().to_vec();
+        let whole = get(&objects, &meta.location).to_vec();
         let mut flipped = whole.clone();
         let middle = flipped.len() / 2;
         flipped[middle] ^= 1;
         for changed in [Some(flipped), None] {
             match changed {
-                Some(bytes) => drop(runtime.block_on(objects.put(&meta.location, bytes.into()))),
-                None => runtime.block_on(objects.delete(&meta.location)).unwrap(),
+                Some(bytes) => put(&objects, &meta.location, bytes),
+                None => wait(objects.delete(&meta.location)).unwrap(),
             }
             let found = destination.verify(None).unwrap();
             assert!(!found[0].is_clean(), "{}", meta.location);
         }
-        runtime
-            .block_on(objects.put(&meta.location, whole.into()))
-            .unwrap();
+        put(&objects, &meta.location, whole);
     }
     assert!(destination.verify(None).unwrap()[0].is_clean());
 }

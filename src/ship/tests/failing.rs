@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,14 +16,27 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
-/// An object store that fails from some operation on, as if the process died or the network went.
-#[derive(Debug)]
+type Meanwhile = Box<dyn FnOnce() + Send>;
+
+/// An object store in which something happens at one of the operations.
 pub struct Failing {
-    pub inner: Arc<InMemory>,
-    /// Number of operations left.
+    inner: Arc<InMemory>,
+    /// Number of operations left, with that one.
     pub left: AtomicU64,
-    /// Whether the operation that fails has taken effect.
-    pub takes_effect: bool,
+    at_last: AtLast,
+}
+
+enum AtLast {
+    /// It fails, and all after it, as if the process died or the network went.
+    Fails { takes_effect: bool },
+    /// This happens before it, and nothing fails.
+    Runs(Mutex<Option<Meanwhile>>),
+}
+
+impl fmt::Debug for Failing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("failing")
+    }
 }
 
 impl fmt::Display for Failing {
@@ -40,6 +53,28 @@ fn gone() -> object_store::Error {
 }
 
 impl Failing {
+    /// Fails at an operation, which has taken effect or not, and at all after it.
+    pub fn at(inner: &Arc<InMemory>, operation: u64, takes_effect: bool) -> Failing {
+        Failing {
+            inner: Arc::clone(inner),
+            left: AtomicU64::new(operation),
+            at_last: AtLast::Fails { takes_effect },
+        }
+    }
+
+    /// Does something before an operation.
+    pub fn interrupted(
+        inner: &Arc<InMemory>,
+        operation: u64,
+        meanwhile: impl FnOnce() + Send + 'static,
+    ) -> Failing {
+        Failing {
+            inner: Arc::clone(inner),
+            left: AtomicU64::new(operation),
+            at_last: AtLast::Runs(Mutex::new(Some(Box::new(meanwhile)))),
+        }
+    }
+
     /// Whether this operation runs, and whether it succeeds.
     fn next(&self) -> (bool, bool) {
         let left = self
@@ -47,10 +82,16 @@ impl Failing {
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
                 left.checked_sub(1)
             });
-        match left {
-            Ok(1) => (self.takes_effect, false),
-            Ok(_) => (true, true),
-            Err(_) => (false, false),
+        match (&self.at_last, left) {
+            (AtLast::Fails { takes_effect }, Ok(1)) => (*takes_effect, false),
+            (AtLast::Fails { .. }, Err(_)) => (false, false),
+            (AtLast::Runs(meanwhile), Ok(1)) => {
+                let meanwhile = meanwhile.lock().unwrap().take().unwrap();
+                // A thread of its own, since it has a runtime of its own.
+                std::thread::spawn(meanwhile).join().unwrap();
+                (true, true)
+            }
+            _ => (true, true),
         }
     }
 }

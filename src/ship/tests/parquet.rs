@@ -32,15 +32,14 @@ fn parquet_has_a_row_a_line_in_the_order_of_time() {
             .filter_map(|line| serde_json::from_slice::<serde_json::Value>(line).ok())
             .map(|line| line["seq"].as_u64().unwrap())
             .collect();
-        let runtime = destination.runtime();
-        let metas: Vec<ObjectMeta> = runtime.block_on(objects.list(None).try_collect()).unwrap();
+        let metas = list(&objects);
         let mut found = Vec::new();
         for meta in metas
             .iter()
             .filter(|meta| meta.location.as_ref().ends_with(".parquet"))
         {
-            let got = runtime.block_on(async { objects.get(&meta.location).await?.bytes().await });
-            let reader = SerializedFileReader::new(got.unwrap()).unwrap();
+            let bytes = get(&objects, &meta.location);
+            let reader = SerializedFileReader::new(bytes).unwrap();
             let metadata = reader.metadata();
             assert!(
                 metadata
