@@ -59,6 +59,8 @@ pub(super) struct Tokens {
     pub(super) input: u64,
     /// Part of `input`, like `cache_read`.
     pub(super) cache_write: u64,
+    /// Part of `cache_write`: what is kept for an hour.
+    pub(super) cache_write_1h: u64,
     pub(super) cache_read: u64,
     pub(super) output: u64,
     /// Part of the output tokens.
@@ -85,6 +87,7 @@ impl Tokens {
         Tokens {
             input: of(self.input, others.input),
             cache_write: of(self.cache_write, others.cache_write),
+            cache_write_1h: of(self.cache_write_1h, others.cache_write_1h),
             cache_read: of(self.cache_read, others.cache_read),
             output: of(self.output, others.output),
             reasoning: of(self.reasoning, others.reasoning),
@@ -117,6 +120,10 @@ pub(super) struct ConversationRef<'a> {
     /// The tool's session id, as the tool writes it.
     pub(super) session: Option<Cow<'a, str>>,
     pub(super) cwd: Option<Cow<'a, str>>,
+    /// The branch of the repository at the time of the line.
+    pub(super) branch: Option<Cow<'a, str>>,
+    /// The agent, if it is not the one of the file's format.
+    pub(super) agent: Option<Cow<'a, str>>,
     /// The parent conversation.
     pub(super) parent: Option<Uuid>,
 }

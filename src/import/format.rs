@@ -1,37 +1,56 @@
-//! Detects which tool wrote a file.
+//! The formats of session files, and how the format of a file is detected.
 
 use std::fmt;
 use std::io::{self, BufRead};
+use std::path::Path;
 use std::str::FromStr;
 
-use super::json::{self, shapes};
+use super::agent::Agent;
 use super::lines::{self, Line, Lines};
+use super::{claude_code, codex};
 use crate::error::{Error, Result};
 
 /// Maximum number of lines read before the format of a file counts as unknown.
 const LINES_LOOKED_AT: u32 = 100;
+/// Number of bytes of a file by which its format is detected, if it is not of lines.
+pub(super) const HEAD_BYTES: usize = 64 << 10;
 
-/// A format of session files that can be imported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Format {
-    /// `claude-code`: the session files of Claude Code, `~/.claude/projects/*/*.jsonl`.
-    ClaudeCode,
-    /// `codex`: the rollout files of Codex CLI, `~/.codex/sessions/*/*/*/rollout-*.jsonl`.
-    Codex,
+/// Declares the formats: the name on the command line, which is also the agent of the
+/// conversations, and the importer.
+macro_rules! formats {
+    ($($(#[doc = $doc:literal])* $name:ident = $text:literal: $agent:expr,)+) => {
+        /// A format of session files that can be imported.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Format {
+            $($(#[doc = $doc])* $name,)+
+        }
+
+        impl Format {
+            /// Every format.
+            pub const ALL: [Format; [$($text),+].len()] = [$(Format::$name),+];
+
+            /// The name on the command line.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Format::$name => $text,)+
+                }
+            }
+
+            pub(super) fn agent(self) -> &'static dyn Agent {
+                match self {
+                    $(Format::$name => &$agent,)+
+                }
+            }
+        }
+    };
 }
 
-impl Format {
-    /// Every format.
-    pub const ALL: [Format; 2] = [Format::ClaudeCode, Format::Codex];
-
-    /// The name on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Format::ClaudeCode => "claude-code",
-            Format::Codex => "codex",
-        }
-    }
+formats! {
+    /// `claude-code`: the session files of Claude Code, `~/.claude/projects/*/*.jsonl`.
+    ClaudeCode = "claude-code": claude_code::ClaudeCode,
+    /// `codex`: the rollout files of Codex CLI, `~/.codex/sessions/*/*/*/rollout-*.jsonl`.
+    Codex = "codex": codex::Codex,
 }
 
 impl fmt::Display for Format {
@@ -49,8 +68,9 @@ impl FromStr for Format {
             .find(|format| format.as_str() == text)
             .ok_or_else(|| {
                 let shown: String = text.chars().take(80).collect();
+                let known = Format::ALL.map(Format::as_str).join(", ");
                 Error::invalid(format!(
-                    "{shown:?} is no format that can be imported: use claude-code or codex"
+                    "{shown:?} is no format that can be imported: use one of {known}"
                 ))
             })
     }
@@ -67,7 +87,14 @@ pub(super) enum Detected {
     Unfinished,
 }
 
-pub(super) fn detect<R: BufRead>(lines: &mut Lines<R>) -> io::Result<Detected> {
+/// Detects the format of a file that is not of lines, by its name and its first bytes.
+pub(super) fn of_file(path: &Path, head: &[u8]) -> Option<Format> {
+    let mut formats = Format::ALL.into_iter();
+    formats.find(|format| format.agent().wrote_file(path, head))
+}
+
+/// Detects the format of a file of lines.
+pub(super) fn of_lines<R: BufRead>(lines: &mut Lines<R>) -> io::Result<Detected> {
     let mut looked_at = 0;
     while looked_at < LINES_LOOKED_AT {
         let Some(line) = lines.read_next()? else {
@@ -94,39 +121,10 @@ pub(super) fn detect<R: BufRead>(lines: &mut Lines<R>) -> io::Result<Detected> {
     })
 }
 
-shapes! {
-    Marks {
-        kind: "type",
-        payload: "payload",
-        timestamp: "timestamp",
-        session_id: "sessionId",
-        uuid: "uuid",
-        leaf_uuid: "leafUuid",
-    }
-}
-
 fn format_of(line: &[u8]) -> Option<Format> {
     let line = std::str::from_utf8(super::without_bom(line)).ok()?;
-    let marks: Marks<'_> = json::object(line).ok()??;
-    let kind = json::text(marks.kind).ok()??;
-    match &*kind {
-        "session_meta" | "turn_context" | "response_item" | "event_msg" | "compacted"
-            if marks.payload.get().is_some() && marks.timestamp.get().is_some() =>
-        {
-            Some(Format::Codex)
-        }
-        "user" | "assistant" | "system" | "progress" | "attachment"
-            if marks.uuid.get().is_some() || marks.session_id.get().is_some() =>
-        {
-            Some(Format::ClaudeCode)
-        }
-        "summary" if marks.leaf_uuid.get().is_some() => Some(Format::ClaudeCode),
-        "queue-operation" | "custom-title" if marks.session_id.get().is_some() => {
-            Some(Format::ClaudeCode)
-        }
-        "file-history-snapshot" => Some(Format::ClaudeCode),
-        _ => None,
-    }
+    let mut formats = Format::ALL.into_iter();
+    formats.find(|format| format.agent().wrote_line(line))
 }
 
 #[cfg(test)]
@@ -134,7 +132,7 @@ mod tests {
     use super::*;
 
     fn detected(text: &str) -> Detected {
-        detect(&mut Lines::new(text.as_bytes(), 1000)).unwrap()
+        of_lines(&mut Lines::new(text.as_bytes(), 1000)).unwrap()
     }
 
     #[test]

@@ -24,6 +24,7 @@
 //!
 //! Files are read line by line and may be larger than the memory. They are never modified.
 
+mod agent;
 mod batch;
 mod checkpoint;
 mod claude_code;
@@ -38,6 +39,7 @@ mod lines;
 mod reading;
 mod report;
 mod run;
+mod step;
 mod tee;
 #[cfg(test)]
 mod tests;
@@ -46,6 +48,7 @@ mod walk;
 use std::fs;
 use std::path::Path;
 
+pub use agent::default_paths;
 pub use expiry::{Expired, Expiring};
 pub use format::Format;
 pub use ids::{NAMESPACE, foreign_id, named};

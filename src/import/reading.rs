@@ -1,21 +1,20 @@
 //! Reads the files of a path, each only as far as no checkpoint covers it.
 
-use std::fs::{File, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io::{self, BufReader, Cursor, Read, Seek};
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
+use super::agent::{LineReader, Reader, Whole, WholeReader};
 use super::batch::Place;
 use super::checkpoint::{Checkpoint, Hashed, Reading, State};
-use super::facts::Facts;
-use super::format::{self, Detected};
+use super::format::{self, Detected, HEAD_BYTES};
 use super::lines::{self, Line, Lines};
 use super::run::KeptLines;
 use super::tee::Tee;
 use super::walk::{self, Found};
-use super::{Format, Importer, Progress, claude_code, codex, without_bom};
+use super::{Format, Importer, Progress, without_bom};
 use crate::error::{Error, Result};
 
 const READ_BYTES: usize = 256 << 10;
@@ -31,6 +30,13 @@ pub(super) enum Stop {
     Log(Error),
 }
 
+/// How a file is read from its start.
+enum Start {
+    Lines(Position),
+    /// With the bytes that were already read.
+    Whole(WholeReader, Vec<u8>),
+}
+
 /// A position between two lines of a file.
 struct Position {
     /// Bytes after it that were already read.
@@ -38,8 +44,9 @@ struct Position {
     /// The number of lines and bytes before it.
     number: u64,
     bytes: u64,
-    /// The parser of the lines after it; `None` if there are none that can be read.
-    parser: Option<Parser>,
+    /// The format of the file and the reader of the lines after it; `None` if there are none that
+    /// can be read.
+    reader: Option<(Format, Box<dyn LineReader>)>,
     /// Whether no bytes can be added to the line before it.
     is_end_of_line: bool,
 }
@@ -47,11 +54,22 @@ struct Position {
 impl Position {
     /// The state to keep, so that later lines can be read from here.
     fn state(self, lines: Option<KeptLines>) -> Option<State> {
+        let (format, reader) = self.reader.filter(|_| self.is_end_of_line)?;
         Some(State {
             number: self.number,
-            parser: self.parser.filter(|_| self.is_end_of_line)?,
+            format: format.as_str().to_owned(),
+            reader: reader.state()?,
             lines: lines?,
         })
+    }
+}
+
+/// The reader of the lines after a state.
+fn reader_at(path: &Path, state: &State) -> Option<(Format, Box<dyn LineReader>)> {
+    let format: Format = state.format.parse().ok()?;
+    match format.agent().reader(path, Some(&state.reader))? {
+        Reader::Lines(reader) => Some((format, reader)),
+        Reader::Whole(_) => None,
     }
 }
 
@@ -63,7 +81,7 @@ impl From<Error> for Stop {
 
 impl Importer<'_> {
     pub(super) fn folder(&mut self, folder: &Path) -> Result<()> {
-        let sources = walk::sources(folder);
+        let sources = walk::sources(folder, self.format);
         self.bytes_total = sources.iter().map(Found::bytes).sum();
         for source in sources {
             match source {
@@ -125,26 +143,40 @@ impl Importer<'_> {
             }
             Reading::Rest(rest) => {
                 let place = self.run.open_file(path);
+                let reader = reader_at(path, &rest.state);
+                if let Some((format, _)) = &reader {
+                    self.run.set_format(place, *format);
+                }
                 self.run.recall_headings(place, rest.checkpoint.headings());
-                let State {
-                    number,
-                    parser,
-                    lines,
-                } = rest.state;
-                self.run.recall_lines(place, lines);
+                self.run.recall_lines(place, rest.state.lines);
                 let start = Position {
                     head: Vec::new(),
-                    number,
+                    number: rest.state.number,
                     bytes: rest.checkpoint.bytes(),
-                    parser: Some(parser),
+                    reader,
                     is_end_of_line: true,
                 };
                 (place, Some(rest.hash), start)
             }
             Reading::Whole => {
                 let place = self.run.open_file(path);
-                let start = self.start(path, place, &mut file)?;
-                (place, source.map(|_| Xxh3::new()), start)
+                match self.start(path, place, &mut file)? {
+                    Start::Lines(start) => (place, source.map(|_| Xxh3::new()), start),
+                    Start::Whole(read, head) => {
+                        let mut hash = source.map(|_| Xxh3::new());
+                        let input = Hashed::new(file, hash.as_mut());
+                        let mut input = Cursor::new(head).chain(input);
+                        let cursor = self.whole(path, place, &mut input, read)?;
+                        if let (Some(source), Some(hash)) = (source, hash) {
+                            let len = source.len();
+                            let checkpoint =
+                                Checkpoint::new(source, self.format, len, hash.digest());
+                            let checkpoint = checkpoint.with_cursor(cursor);
+                            self.checkpoints.add(path, place.file, checkpoint, None);
+                        }
+                        return Ok(());
+                    }
+                }
             }
         };
         let end = self.lines(path, place, Hashed::new(file, hash.as_mut()), start)?;
@@ -171,9 +203,11 @@ impl Importer<'_> {
     pub(crate) fn bytes(&mut self, path: &Path, bytes: &[u8]) -> Result<()> {
         let place = self.run.open_file(path);
         let mut input = Cursor::new(bytes);
-        let read = self
-            .start(path, place, &mut input)
-            .and_then(|start| self.lines(path, place, input, start));
+        let read = match self.start(path, place, &mut input) {
+            Ok(Start::Lines(start)) => self.lines(path, place, input, start).map(drop),
+            Ok(Start::Whole(read, _)) => self.whole(path, place, &mut input, read).map(drop),
+            Err(stop) => Err(stop),
+        };
         if let Err(Stop::Log(error)) = read {
             return Err(error);
         }
@@ -185,21 +219,28 @@ impl Importer<'_> {
         }
     }
 
-    /// The position before the first line of a file.
+    /// How to read a file from its start.
     fn start(
         &mut self,
         path: &Path,
         place: Place,
         file: &mut (impl Read + Seek),
-    ) -> Result<Position, Stop> {
+    ) -> Result<Start, Stop> {
         let mut head = Vec::new();
         let detected = match self.format {
             Some(format) => Ok(Detected::Known(format)),
-            None => self.detect(file, &mut head),
+            None => self.detect(path, file, &mut head),
         };
         let detected = detected.map_err(|e| Stop::Source(place, Error::io("read", path, e)))?;
-        let format = match detected {
-            Detected::Known(format) => Some(format),
+        let reader = match detected {
+            Detected::Known(format) => {
+                self.run.set_format(place, format);
+                match format.agent().reader(path, None) {
+                    Some(Reader::Lines(reader)) => Some((format, reader)),
+                    Some(Reader::Whole(read)) => return Ok(Start::Whole(read, head)),
+                    None => None,
+                }
+            }
             Detected::Empty => None,
             Detected::Unfinished => {
                 self.run.count_line(place);
@@ -210,13 +251,35 @@ impl Importer<'_> {
                 return Err(Stop::Source(place, Error::invalid(UNKNOWN_FORMAT)));
             }
         };
-        Ok(Position {
+        Ok(Start::Lines(Position {
             head,
             number: 0,
             bytes: 0,
-            parser: format.map(|format| Parser::new(format, path)),
+            reader,
             is_end_of_line: true,
-        })
+        }))
+    }
+
+    /// Reads a file as a whole. Returns how far a database was read.
+    fn whole(
+        &mut self,
+        path: &Path,
+        place: Place,
+        input: &mut dyn Read,
+        read: WholeReader,
+    ) -> Result<Option<String>, Stop> {
+        self.run.count_file(place);
+        self.show_progress(path, 0);
+        let cursor = self.checkpoints.cursor(path, self.format);
+        let mut whole = Whole::new(path, input, &mut self.run, place, cursor);
+        let is_read = read(&mut whole);
+        let cursor = whole.finish()?;
+        if let Err(reason) = is_read {
+            self.run.broken(place, reason);
+        }
+        self.bytes_done += fs::metadata(path).map_or(0, |it| it.len());
+        self.show_progress(path, 0);
+        Ok(cursor)
     }
 
     /// Reads the lines of a file from a position to its end.
@@ -230,19 +293,19 @@ impl Importer<'_> {
         self.run.count_file(place);
         self.show_progress(path, from.bytes);
         let mut shown = from.bytes;
-        let mut parser = from.parser;
+        let mut reader = from.reader;
         let mut is_end_of_line = from.is_end_of_line;
         let input = Cursor::new(from.head).chain(file);
         let input = BufReader::with_capacity(READ_BYTES, input);
         let lines = Lines::new(input, self.line_bytes_max);
         let mut lines = lines.after(from.number, from.bytes);
-        while let Some(parser) = &mut parser {
+        while let Some((_, reader)) = &mut reader {
             place.line = lines.number() + 1;
             let line = lines.read_next();
             let line = line.map_err(|e| Stop::Source(place, Error::io("read", path, e)))?;
             let Some(line) = line else { break };
             is_end_of_line = matches!(line, Line::Whole(_));
-            self.line(place, &line, parser)?;
+            self.line(place, &line, &mut **reader)?;
             if lines.bytes_read() - shown >= PROGRESS_BYTES {
                 shown = lines.bytes_read();
                 self.show_progress(path, shown);
@@ -254,25 +317,42 @@ impl Importer<'_> {
             head: Vec::new(),
             number: lines.number(),
             bytes: lines.bytes_read(),
-            parser,
+            reader,
             is_end_of_line,
         })
     }
 
     /// Detects the format. A pipe cannot be rewound, so the bytes read from it are added to `head`.
-    fn detect(&self, file: &mut (impl Read + Seek), head: &mut Vec<u8>) -> io::Result<Detected> {
+    fn detect(
+        &self,
+        path: &Path,
+        file: &mut (impl Read + Seek),
+        head: &mut Vec<u8>,
+    ) -> io::Result<Detected> {
         let line_bytes_max = self.line_bytes_max;
         if file.stream_position().is_err() {
             let tee = BufReader::new(Tee::new(file, head, line_bytes_max));
-            return format::detect(&mut Lines::new(tee, line_bytes_max));
+            let detected = format::of_lines(&mut Lines::new(tee, line_bytes_max))?;
+            return Ok(match (detected, format::of_file(path, head)) {
+                (Detected::Unknown | Detected::Unfinished, Some(format)) => Detected::Known(format),
+                (detected, _) => detected,
+            });
+        }
+        let mut start = Vec::with_capacity(HEAD_BYTES);
+        file.by_ref()
+            .take(HEAD_BYTES as u64)
+            .read_to_end(&mut start)?;
+        file.rewind()?;
+        if let Some(format) = format::of_file(path, &start) {
+            return Ok(Detected::Known(format));
         }
         let input = BufReader::new(&mut *file);
-        let detected = format::detect(&mut Lines::new(input, line_bytes_max))?;
+        let detected = format::of_lines(&mut Lines::new(input, line_bytes_max))?;
         file.rewind()?;
         Ok(detected)
     }
 
-    fn line(&mut self, place: Place, line: &Line<'_>, parser: &mut Parser) -> Result<()> {
+    fn line(&mut self, place: Place, line: &Line<'_>, reader: &mut dyn LineReader) -> Result<()> {
         let is_last = matches!(line, Line::Last(_));
         let bytes = match line {
             Line::Whole(bytes) | Line::Last(bytes) => without_bom(bytes).trim_ascii(),
@@ -289,11 +369,11 @@ impl Importer<'_> {
         }
         self.run.count_line(place);
         let facts = match std::str::from_utf8(bytes) {
-            Ok(text) => parser.read(place.line, text),
+            Ok(text) => reader.read(place.line, text),
             Err(e) => Err(format!("not UTF-8 at byte {}", e.valid_up_to())),
         };
         match facts {
-            Ok(facts) => self.run.take(place, facts),
+            Ok(facts) => (facts.into_iter()).try_for_each(|facts| self.run.take(place, facts)),
             Err(_) if is_last && lines::is_unfinished(bytes) => {
                 self.run.unfinished(place);
                 Ok(())
@@ -312,29 +392,6 @@ impl Importer<'_> {
                 bytes_done: self.bytes_done + bytes_in_file,
                 bytes_total: self.bytes_total,
             });
-        }
-    }
-}
-
-/// The parser of one file's lines.
-#[derive(Serialize, Deserialize)]
-pub(super) enum Parser {
-    ClaudeCode(claude_code::Session),
-    Codex(codex::Rollout),
-}
-
-impl Parser {
-    fn new(format: Format, path: &Path) -> Parser {
-        match format {
-            Format::ClaudeCode => Parser::ClaudeCode(claude_code::Session::of_file(path)),
-            Format::Codex => Parser::Codex(codex::Rollout::new()),
-        }
-    }
-
-    fn read<'a>(&mut self, number: u64, text: &'a str) -> Result<Facts<'a>, String> {
-        match self {
-            Parser::ClaudeCode(session) => claude_code::read(session, text),
-            Parser::Codex(rollout) => rollout.read(number, text),
         }
     }
 }

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::Format;
+
 /// Maximum number of broken lines listed per file. One more entry counts the rest.
 const BROKEN_LISTED_MAX: usize = 10_000;
 /// Maximum number of distinct types counted per file. The rest is counted as `(other types)`.
@@ -153,6 +155,8 @@ impl Report {
 /// The report of a file under construction.
 pub(super) struct FileState {
     made: FileReport,
+    /// The format of the file, once it is known.
+    pub(super) format: Option<Format>,
     broken_unlisted: u64,
     first_unlisted: u64,
 }
@@ -164,6 +168,7 @@ impl FileState {
                 file: path.display().to_string(),
                 report: Report::default(),
             },
+            format: None,
             broken_unlisted: 0,
             first_unlisted: 0,
         }

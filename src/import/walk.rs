@@ -7,6 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::Format;
+use super::agent::is_source;
 use crate::store::MANIFEST;
 
 /// Why a pipe, a device or a socket is not read.
@@ -35,28 +37,28 @@ impl Found {
 /// Why a store's folder is not read.
 const A_STORE: &str = "a decklog store, and no session files: 'decklog replay' reads it";
 
-/// Every `*.jsonl` file under a folder, sorted by name on each level: a session comes before the
+/// Every session file under a folder, by the names that the agents use, sorted by name on each level: a session comes before the
 /// folder of its sub-agents, which has its name. Stores under the folder are skipped.
-pub(super) fn sources(folder: &Path) -> Vec<Found> {
+pub(super) fn sources(folder: &Path, format: Option<Format>) -> Vec<Found> {
     let mut found = Vec::new();
     // Symbolic links may point anywhere, including upwards, so each folder is entered once, by its
     // canonical path.
     let mut entered = HashSet::new();
     let mut ahead = vec![folder.to_path_buf()];
     while let Some(path) = ahead.pop() {
-        let jsonl = path.extension().is_some_and(|ext| ext == "jsonl");
+        let is_source = is_source(&path, format);
         match look(&path, &mut entered) {
             Ok(Seen::Folder(mut entries)) => {
                 entries.sort_by_cached_key(|path| Reverse(place(path)));
                 ahead.append(&mut entries);
             }
-            Ok(Seen::File(metadata)) if jsonl => found.push(Found::File { path, metadata }),
+            Ok(Seen::File(metadata)) if is_source => found.push(Found::File { path, metadata }),
             Ok(Seen::Store) if path == folder => found.push(Found::Refused {
                 path,
                 reason: A_STORE.to_owned(),
             }),
             // A pipe or a device could block forever.
-            Ok(Seen::Other) if jsonl => found.push(Found::Refused {
+            Ok(Seen::Other) if is_source => found.push(Found::Refused {
                 path,
                 reason: NOT_A_FILE.to_owned(),
             }),
@@ -64,7 +66,7 @@ pub(super) fn sources(folder: &Path) -> Vec<Found> {
             Err(error) => {
                 // Any other dangling link is ignored.
                 let dangling = error.kind() == io::ErrorKind::NotFound;
-                if jsonl || !dangling {
+                if is_source || !dangling {
                     let reason = format!("cannot read: {error}");
                     found.push(Found::Refused { path, reason });
                 }
@@ -130,7 +132,7 @@ mod tests {
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
-        sources(folder)
+        sources(folder, None)
             .into_iter()
             .map(|source| match source {
                 Found::File { path, .. } => {
@@ -177,7 +179,7 @@ mod tests {
         fs::write(store.join("2025-12-27/events.0001.jsonl"), "").unwrap();
         fs::write(dir.path().join("x.jsonl"), "").unwrap();
         assert_eq!(names(dir.path()), ["x.jsonl"]);
-        let [Found::Refused { reason, .. }] = &sources(&store)[..] else {
+        let [Found::Refused { reason, .. }] = &sources(&store, None)[..] else {
             panic!("it is read");
         };
         assert_eq!(reason, A_STORE);

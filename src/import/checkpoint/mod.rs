@@ -33,7 +33,7 @@ const PATH: &str = "cache/imports";
 const FILE: CacheFile = CacheFile {
     path: PATH,
     header: concat!(
-        "decklog imports 1, decklog ",
+        "decklog imports 2, decklog ",
         env!("CARGO_PKG_VERSION"),
         "\n"
     ),
@@ -64,6 +64,9 @@ pub(super) struct Checkpoint {
     /// Hash of the state after the last line, if it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     state: Option<u64>,
+    /// How far a database was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cursor: Option<String>,
 }
 
 /// The contents of `cache/imports`.
@@ -218,6 +221,11 @@ impl<'a> Checkpoints<'a> {
         is_same.then_some(known)
     }
 
+    /// How far an earlier import read a database.
+    pub(super) fn cursor(&self, path: &Path, format: Option<Format>) -> Option<String> {
+        self.known(path, format)?.cursor.clone()
+    }
+
     /// How to read an open file whose times are not those of its checkpoint.
     pub(super) fn reading(
         &self,
@@ -332,7 +340,13 @@ impl Checkpoint {
             hash,
             headings: FileHeadings::default(),
             state: None,
+            cursor: None,
         }
+    }
+
+    /// Sets how far a database was read.
+    pub(super) fn with_cursor(self, cursor: Option<String>) -> Self {
+        Checkpoint { cursor, ..self }
     }
 
     pub(super) fn bytes(&self) -> u64 {

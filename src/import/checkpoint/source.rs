@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::import::agent::beside;
 use crate::record::now;
 use crate::storage::FileTimes;
 
@@ -62,7 +63,7 @@ impl Stat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::import) struct Source {
     stat: Stat,
-    /// The metadata file of a sub-agent of Claude Code.
+    /// Such as the metadata file of a sub-agent, or the write-ahead log of a database.
     beside: Option<Stat>,
     /// Whether the times suffice to notice later changes.
     is_settled: bool,
@@ -75,10 +76,8 @@ impl Source {
             return None;
         }
         let stat = Stat::of(metadata);
-        let is_agent = path.file_name().and_then(|name| name.to_str());
-        let is_agent = is_agent.is_some_and(|name| name.starts_with("agent-"));
-        let beside = is_agent.then(|| fs::metadata(path.with_extension("meta.json")).ok());
-        let beside = beside.flatten().as_ref().map(Stat::of);
+        let beside = beside(path).and_then(|path| fs::metadata(path).ok());
+        let beside = beside.as_ref().map(Stat::of);
         Some(Source {
             stat,
             beside,
@@ -92,7 +91,7 @@ impl Source {
         !self.stat.is_settled(RECENT_NS)
     }
 
-    pub(super) fn len(&self) -> u64 {
+    pub(in crate::import) fn len(&self) -> u64 {
         self.stat.len
     }
 

@@ -6,11 +6,11 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{DIR, PATH};
-use crate::import::reading::Parser;
 use crate::import::run::KeptLines;
 use crate::record::{ConversationTurn, Record, TurnKind, Validity};
 use crate::storage::{Access, Storage, append_all, read_all, remove_if_there};
@@ -21,7 +21,9 @@ use crate::store::Store;
 pub(in crate::import) struct State {
     /// The number of the line.
     pub(in crate::import) number: u64,
-    pub(in crate::import) parser: Parser,
+    /// The format of the file, and the state of the reader of its lines.
+    pub(in crate::import) format: String,
+    pub(in crate::import) reader: Box<RawValue>,
     pub(in crate::import) lines: KeptLines,
 }
 
@@ -29,9 +31,8 @@ impl State {
     /// The bytes to write. `None` if they would contain a text that is redacted in the log: titles
     /// and names are kept as the file has them.
     pub(super) fn written(&self, store: &Store) -> Option<Vec<u8>> {
-        let parser = serde_json::to_string(&self.parser).ok()?;
         let mut texts = String::new();
-        add_texts(&serde_json::from_str(&parser).ok()?, &mut texts);
+        add_texts(&serde_json::from_str(self.reader.get()).ok()?, &mut texts);
         for name in self.lines.tool_names() {
             texts.push_str(name);
             texts.push('\n');

@@ -4,6 +4,7 @@
 //! is one turn, so that the parent chain is complete. Its blocks may also be tool calls and
 //! results. Any other line is counted as not understood and is skipped in the parent chain.
 
+mod agent;
 mod agents;
 mod content;
 mod shape;
@@ -24,6 +25,7 @@ use super::ids::{IdMap, IdSet, foreign_id, named};
 use super::json::{self, Raw};
 use crate::collections::of_prompt;
 use crate::record::{ConversationTurn, Role, Source, TurnKind, Validity};
+pub(super) use agent::ClaudeCode;
 use agents::Agents;
 use content::Content;
 use shape::Line;
@@ -39,7 +41,7 @@ const RANDOM_BYTES_MIN: usize = 20;
 
 /// State that is kept from line to line.
 #[derive(Default, Serialize, Deserialize)]
-pub(super) struct Session {
+struct Session {
     /// Cache for the latest response: its name in the file and its id.
     response: (String, Uuid),
     /// Start times of this file's responses that name no request.
@@ -56,7 +58,7 @@ pub(super) struct Session {
 
 impl Session {
     /// The initial state for the file at this path.
-    pub(super) fn of_file(path: &Path) -> Session {
+    fn of_file(path: &Path) -> Session {
         Session {
             agents: Agents::of_file(path),
             ..Session::default()
@@ -131,7 +133,7 @@ impl Session {
 }
 
 /// Parses a line. An `Err` is the reason why the line is broken.
-pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>, String> {
+fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>, String> {
     let Some(mut whole) = Whole::read(text)? else {
         return Ok(Facts::not_understood("(not an object)"));
     };
@@ -200,6 +202,8 @@ pub(super) fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>
         id: agent.unwrap_or(thread),
         session: Some(name),
         cwd: json::text(line.cwd)?,
+        branch: json::text(line.git_branch)?,
+        agent: None,
         parent: agent.map(|_| thread),
     };
     session.head(&talk, &turn, &mut content.facts);
@@ -364,11 +368,11 @@ fn is_of_provider(message: &str) -> bool {
     random.is_some_and(|random| random.len() >= RANDOM_BYTES_MIN)
 }
 
-/// The tokens written to the cache, summed over its retention times.
-fn cache_writes(parts: Raw<'_>) -> Option<u64> {
+/// The tokens written to the cache for five minutes and for an hour.
+fn cache_writes(parts: Raw<'_>) -> Option<(u64, u64)> {
     let parts: CacheCreation<'_> = json::member(parts).ok()??;
     let of = |count| json::number(count).unwrap_or(0);
-    Some(of(parts.minutes).saturating_add(of(parts.hour)))
+    Some((of(parts.minutes), of(parts.hour)))
 }
 
 fn tokens(usage: UsageObject<'_>) -> Option<Tokens> {
@@ -382,15 +386,17 @@ fn tokens(usage: UsageObject<'_>) -> Option<Tokens> {
         .ok()
         .flatten()
         .and_then(|it| json::number(it.thinking));
+    let (minutes, hour) = cache_writes(usage.cache_creation_parts).unwrap_or_default();
     let cache_write = match usage.cache_creation.get() {
         Some(_) => json::number(usage.cache_creation)?,
-        None => cache_writes(usage.cache_creation_parts).unwrap_or(0),
+        None => minutes.saturating_add(hour),
     };
     let cache_read = of(usage.cache_read)?;
     let cached = cache_write.saturating_add(cache_read);
     Some(Tokens {
         input: of(usage.input)?.saturating_add(cached),
         cache_write,
+        cache_write_1h: hour.min(cache_write),
         cache_read,
         output,
         reasoning: reasoning.unwrap_or(0).min(output),

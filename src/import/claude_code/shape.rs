@@ -10,6 +10,7 @@ shapes! {
         parent_uuid: "parentUuid",
         is_sidechain: "isSidechain",
         cwd: "cwd",
+        git_branch: "gitBranch",
         session_id: "sessionId",
         agent_id: "agentId",
         kind: "type",

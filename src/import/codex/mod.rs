@@ -7,6 +7,7 @@
 //! line. Each line becomes a message. The message of the token line represents the request, and the
 //! items are parts of it.
 
+mod agent;
 mod calls;
 mod fork;
 mod items;
@@ -26,14 +27,15 @@ use super::heading::{Heading, Of, Origin};
 use super::ids::{IdSet, foreign_id, named};
 use super::json::{self, Raw};
 use crate::record::{ConversationTurn, Role, TurnKind, Validity};
+pub(super) use agent::Codex;
 use fork::Start;
 use items::CallProgress;
 use messages::parts;
-use shape::{Line, Payload, Source, Spawn, Subagent};
+use shape::{Git, Line, Payload, Source, Spawn, Subagent};
 
 /// The state of reading one file from its first line.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Rollout {
+struct Rollout {
     /// With the line number, the seed of the ids of the file's turns: the first session that the
     /// file names. A resumed or forked session starts with its own id and then repeats lines of
     /// another session. The session of a line would therefore not distinguish the files.
@@ -51,6 +53,7 @@ pub(super) struct Rollout {
     /// The file has a usage line for each response. Totals that repeat those tokens are ignored.
     has_usage_records: bool,
     cwd: Option<String>,
+    branch: Option<String>,
     model: Option<String>,
     vendor: String,
     latest: Option<Uuid>,
@@ -66,7 +69,7 @@ pub(super) struct Rollout {
 }
 
 impl Rollout {
-    pub(super) fn new() -> Rollout {
+    fn new() -> Rollout {
         Rollout {
             seed: Uuid::nil(),
             seeded: false,
@@ -77,6 +80,7 @@ impl Rollout {
             calls: HashMap::new(),
             has_usage_records: false,
             cwd: None,
+            branch: None,
             model: None,
             vendor: "openai".to_owned(),
             latest: None,
@@ -89,7 +93,7 @@ impl Rollout {
     }
 
     /// Parses a line. An `Err` is the reason why the line is broken.
-    pub(super) fn read(&mut self, number: u64, text: &str) -> Result<Facts<'static>, String> {
+    fn read(&mut self, number: u64, text: &str) -> Result<Facts<'static>, String> {
         let Some(line) = json::object::<Line<'_>>(text)? else {
             return Ok(Facts::not_understood("(not an object)"));
         };
@@ -176,6 +180,9 @@ impl Rollout {
         };
         self.session_name = Some(root.unwrap_or(id));
         self.cwd = json::owned_text(payload.cwd)?.or(self.cwd.take());
+        if let Some(git) = json::member::<Git<'_>>(payload.git).ok().flatten() {
+            self.branch = json::owned_text(git.branch)?.or(self.branch.take());
+        }
         if let Some(vendor) = json::owned_text(payload.model_provider)? {
             self.vendor = vendor;
         }
@@ -407,6 +414,8 @@ impl Rollout {
             id: self.session,
             session: self.session_name.clone().map(Cow::Owned),
             cwd: self.cwd.clone().map(Cow::Owned),
+            branch: self.branch.clone().map(Cow::Owned),
+            agent: None,
             parent: self.parent,
         }
     }

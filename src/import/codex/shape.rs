@@ -41,6 +41,12 @@ shapes! {
         new_thread_id: "new_thread_id",
         item: "item",
         usage: "usage",
+        git: "git",
+    }
+
+    /// The repository of a session.
+    Git {
+        branch: "branch",
     }
 
     /// A completed item.

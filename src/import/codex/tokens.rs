@@ -102,5 +102,6 @@ fn tokens_of(total: Total<'_>) -> Option<Tokens> {
         cache_read,
         output,
         reasoning: part(total.reasoning, output),
+        ..Tokens::default()
     })
 }

@@ -22,6 +22,7 @@ use kept::KeptIds;
 pub(super) use kept::KeptLines;
 use messages::Messages;
 
+use super::Format;
 use super::batch::{Batch, Log, Place};
 use super::facts::Facts;
 use super::ids::{IdMap, IdSet};
@@ -113,6 +114,10 @@ impl<'a> Run<'a> {
             file: self.files.len() - 1,
             line: 0,
         }
+    }
+
+    pub(super) fn set_format(&mut self, place: Place, format: Format) {
+        self.state(place).format = Some(format);
     }
 
     pub(super) fn count_file(&mut self, place: Place) {
@@ -249,6 +254,11 @@ impl<'a> Run<'a> {
     /// Counts an incomplete last line. It is imported once it is complete.
     pub(super) fn unfinished(&mut self, place: Place) {
         self.report(place).unfinished += 1;
+    }
+
+    /// Whether the file has items that a later import reads.
+    pub(super) fn is_unfinished(&mut self, place: Place) -> bool {
+        self.report(place).unfinished > 0
     }
 
     /// Ends a file.

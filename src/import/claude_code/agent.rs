@@ -1,0 +1,70 @@
+//! Where Claude Code keeps its sessions, and how they are recognised.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{Session, read};
+use crate::import::agent::{Agent, Home, LineReader, Reader};
+use crate::import::facts::Facts;
+use crate::import::json::{self, shapes};
+
+/// The importer.
+pub(in crate::import) struct ClaudeCode;
+
+shapes! {
+    Marks {
+        kind: "type",
+        session_id: "sessionId",
+        uuid: "uuid",
+        leaf_uuid: "leafUuid",
+    }
+}
+
+impl Agent for ClaudeCode {
+    fn places(&self, home: &Home) -> Vec<PathBuf> {
+        let own = home.or("CLAUDE_CONFIG_DIR", ".claude");
+        vec![own.join("projects"), home.join(".config/claude/projects")]
+    }
+
+    fn wrote_line(&self, line: &str) -> bool {
+        let marks = || -> Option<bool> {
+            let marks: Marks<'_> = json::object(line).ok()??;
+            Some(match &*json::text(marks.kind).ok()?? {
+                "user" | "assistant" | "system" | "progress" | "attachment" => {
+                    marks.uuid.get().is_some() || marks.session_id.get().is_some()
+                }
+                "summary" => marks.leaf_uuid.get().is_some(),
+                "queue-operation" | "custom-title" => marks.session_id.get().is_some(),
+                "file-history-snapshot" => true,
+                _ => false,
+            })
+        };
+        marks().unwrap_or(false)
+    }
+
+    /// The metadata file of a sub-agent.
+    fn beside(&self, path: &Path) -> Option<PathBuf> {
+        let name = path.file_name()?.to_str()?;
+        let is_agent = name.starts_with("agent-") && name.ends_with(".jsonl");
+        is_agent.then(|| path.with_extension("meta.json"))
+    }
+
+    fn reader(&self, path: &Path, state: Option<&RawValue>) -> Option<Reader> {
+        let session = match state {
+            Some(state) => serde_json::from_str(state.get()).ok()?,
+            None => Session::of_file(path),
+        };
+        Some(Reader::Lines(Box::new(session)))
+    }
+}
+
+impl LineReader for Session {
+    fn read<'a>(&mut self, _number: u64, text: &'a str) -> Result<Vec<Facts<'a>>, String> {
+        Ok(vec![read(self, text)?])
+    }
+
+    fn state(&self) -> Option<Box<RawValue>> {
+        to_raw_value(self).ok()
+    }
+}

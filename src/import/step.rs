@@ -1,0 +1,306 @@
+//! A step of a session in the form that most agents share: one message with its texts, tool calls,
+//! result and tokens. An importer fills it in; the facts of the log follow from it.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::facts::{
+    ConversationRef, Counted, Facts, Others, Said, Text, Tokens, blank_message, count, fill,
+    joined, metadata,
+};
+use super::heading::{Heading, Of, Origin};
+use super::ids::{foreign_id, named};
+use crate::collections::of_prompt;
+use crate::record::{
+    ConversationTurn, Role, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity, args_sha256,
+};
+
+/// The error class of a tool call that failed.
+pub(super) const TOOL_ERROR: &str = "tool_error";
+/// The error class of a request that failed.
+pub(super) const API_ERROR: &str = "api_error";
+/// Minimum length of a call id that is unique without its session.
+const RANDOM_ID_BYTES_MIN: usize = 20;
+
+/// A tool call of a step.
+#[derive(Debug, Default)]
+pub(super) struct Call {
+    pub(super) id: String,
+    pub(super) name: String,
+    /// JSON; empty if the call has no arguments.
+    pub(super) args: String,
+}
+
+/// The result of a tool call.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) call_id: String,
+    /// What the model saw.
+    pub(super) text: String,
+    /// The outcome of the call's record, as JSON or as text. Default: the text.
+    pub(super) outcome: Option<String>,
+    /// The error message of a call that failed.
+    pub(super) error: Option<String>,
+    /// Default: the time since the start of the call.
+    pub(super) latency_ms: Option<i64>,
+}
+
+/// One message.
+#[derive(Debug)]
+pub(super) struct Step {
+    /// The same at every import: see [`Thread::key`].
+    pub(super) id: Uuid,
+    /// The turn before it. Default: the previous step of the thread.
+    pub(super) parent: Option<Uuid>,
+    /// Epoch milliseconds.
+    pub(super) at: i64,
+    pub(super) role: Role,
+    pub(super) texts: Vec<String>,
+    pub(super) reasoning: Vec<String>,
+    pub(super) calls: Vec<Call>,
+    pub(super) result: Option<Outcome>,
+    pub(super) model: Option<String>,
+    pub(super) tokens: Option<Tokens>,
+    /// What the agent recorded, in US dollars.
+    pub(super) cost_usd: Option<f64>,
+    /// The provider's complete usage object, as JSON.
+    pub(super) usage: Option<String>,
+    pub(super) latency_ms: Option<i64>,
+    /// The error of a request that failed.
+    pub(super) error: Option<String>,
+    /// The message is the agent's own: instructions, a summary, a notice.
+    pub(super) is_harness: bool,
+    /// The step that carries the tokens, if it is another one.
+    pub(super) part_of: Option<Uuid>,
+    /// Types that were not understood.
+    pub(super) others: Others,
+}
+
+impl Step {
+    pub(super) fn new(id: Uuid, at: i64, role: Role) -> Step {
+        Step {
+            id,
+            parent: None,
+            at,
+            role,
+            texts: Vec::new(),
+            reasoning: Vec::new(),
+            calls: Vec::new(),
+            result: None,
+            model: None,
+            tokens: None,
+            cost_usd: None,
+            usage: None,
+            latency_ms: None,
+            error: None,
+            is_harness: false,
+            part_of: None,
+            others: Others::default(),
+        }
+    }
+
+    fn is_only_reasoning(&self) -> bool {
+        !self.reasoning.is_empty() && self.texts.is_empty() && self.calls.is_empty()
+    }
+
+    fn turn_kind(&self) -> TurnKind {
+        match self.role {
+            _ if self.is_harness => TurnKind::SysInfo,
+            Role::User => TurnKind::User,
+            Role::System => TurnKind::System,
+            Role::Tool => TurnKind::Tool,
+            Role::Assistant if self.is_only_reasoning() => TurnKind::SysInfo,
+            Role::Assistant => TurnKind::Assistant,
+        }
+    }
+
+    /// The content of the turn, without reasoning.
+    fn turn_content(&self) -> String {
+        if self.is_only_reasoning() && self.others.is_empty() {
+            return "[reasoning]".to_owned();
+        }
+        let calls = self.calls.iter();
+        let calls: Vec<String> = calls
+            .map(|it| format!("[tool_use {} {}]", it.name, it.id))
+            .collect();
+        let texts = self.texts.iter().chain(&calls);
+        let texts = texts.chain(self.result.iter().map(|it| &it.text));
+        joined(texts.map(String::as_str), &self.others)
+    }
+}
+
+/// A conversation while its steps are read.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Thread {
+    pub(super) id: Uuid,
+    /// The agent's own id of the session.
+    pub(super) session: Option<String>,
+    pub(super) cwd: Option<String>,
+    pub(super) branch: Option<String>,
+    /// The agent, if the format does not tell it.
+    pub(super) agent: Option<String>,
+    /// The conversation that started this one.
+    pub(super) parent: Option<Uuid>,
+    /// The provider of the model.
+    pub(super) vendor: Option<String>,
+    /// The model of later steps that name none.
+    pub(super) model: Option<String>,
+    /// The turn of the previous step.
+    pub(super) latest: Option<Uuid>,
+    has_prompt: bool,
+}
+
+impl Thread {
+    /// The thread of a session. `format` is the name of the format, which scopes all ids.
+    pub(super) fn new(format: &str, session: &str) -> Thread {
+        Thread {
+            id: foreign_id(&format!("{format}:session"), session),
+            session: Some(session.to_owned()),
+            ..Thread::default()
+        }
+    }
+
+    /// The id of a step: `key` is unique in the session.
+    pub(super) fn key(&self, format: &str, key: &str) -> Uuid {
+        named(&format!("{format}:step"), &format!("{}:{key}", self.id))
+    }
+
+    /// The id of a tool call's record.
+    fn request_id(&self, format: &str, call_id: &str) -> Uuid {
+        let scope = format!("{format}:call");
+        if call_id.len() >= RANDOM_ID_BYTES_MIN {
+            return named(&scope, call_id);
+        }
+        named(&scope, &format!("{}:{call_id}", self.id))
+    }
+
+    fn talk(&self) -> ConversationRef<'static> {
+        let owned = |text: &Option<String>| text.clone().map(Cow::Owned);
+        ConversationRef {
+            id: self.id,
+            session: owned(&self.session),
+            cwd: owned(&self.cwd),
+            branch: owned(&self.branch),
+            agent: owned(&self.agent),
+            parent: self.parent,
+        }
+    }
+
+    /// A title of the conversation.
+    pub(super) fn titled(&self, origin: Origin, title: &str) -> Option<Heading> {
+        Heading::titled(Of::ConversationRef(self.id), origin, title)
+    }
+
+    /// The facts of a step.
+    pub(super) fn facts(&mut self, format: &str, mut step: Step) -> Result<Facts<'static>, String> {
+        let mut facts = Facts::default();
+        let turn = ConversationTurn {
+            id: step.id,
+            parent_id: step.parent.or(self.latest),
+            message_id: step.part_of.unwrap_or(step.id),
+            kind: step.turn_kind(),
+            content: step.turn_content(),
+            created_at: Validity::at(step.at),
+            thread_id: Some(self.id),
+        };
+        self.latest = Some(step.id);
+        if turn.kind == TurnKind::User
+            && !self.has_prompt
+            && let Some(prompt) = of_prompt(&turn.content)
+        {
+            self.has_prompt = true;
+            facts.headings.extend(self.titled(Origin::Prompt, &prompt));
+        }
+        let mut message = blank_message(step.id, self.id, step.role, step.at)?;
+        message.part_of = step.part_of;
+        message.reasoning = Some(step.reasoning.join("\n\n")).filter(|text| !text.is_empty());
+        if step.role == Role::Assistant {
+            message.model_used = step.model.take().or_else(|| self.model.clone());
+        }
+        message.cost_usd = step.cost_usd;
+        message.latency_ms = step.latency_ms;
+        message.inference_metadata = step.usage.as_deref().map(metadata);
+        if let Some(tokens) = step.tokens {
+            count(&mut message, tokens);
+        }
+        if let Some(error) = step.error.take() {
+            message.error = Some(error);
+            message.error_type = Some(API_ERROR.to_owned());
+        }
+        if let Some(outcome) = step.result.take() {
+            message.tool_call_id = Some(outcome.call_id.clone());
+            message.tool_result = Some(outcome.text.clone());
+            message.error_type = outcome.error.is_some().then(|| TOOL_ERROR.to_owned());
+            facts.results.push(self.done(format, step.at, outcome));
+        }
+        let texts = step
+            .texts
+            .into_iter()
+            .map(|text| Text::Words(Cow::Owned(text)));
+        let mut texts: Vec<Text<'_>> = texts.collect();
+        for call in step.calls {
+            let req = self.request(format, (step.id, step.at), call);
+            texts.push(Text::Call {
+                id: req.call_id.clone(),
+                name: req.tool_name.clone(),
+                args: req.arguments_json.clone(),
+            });
+            facts.calls.push(req);
+        }
+        if texts.is_empty() && message.tool_result.is_none() {
+            let others = joined(std::iter::empty(), &step.others);
+            texts.push(Text::Words(Cow::Owned(others)));
+        }
+        fill(&mut message, texts);
+        let others = step.others.under(step.role.as_str());
+        facts.not_understood.extend(others);
+        facts.said = Some(Said {
+            talk: self.talk(),
+            message,
+            counted: Some(Counted {
+                response: step.id,
+                line: Some(step.id),
+            }),
+        });
+        facts.turn = Some(turn);
+        Ok(facts)
+    }
+
+    fn request(&self, format: &str, (turn, at): (Uuid, i64), call: Call) -> ToolCallReq {
+        let args = if call.args.is_empty() {
+            "{}".to_owned()
+        } else {
+            call.args
+        };
+        ToolCallReq {
+            request_id: self.request_id(format, &call.id),
+            call_id: call.id,
+            parent_id: turn,
+            vendor: self.vendor.clone().unwrap_or_else(|| format.to_owned()),
+            tool_name: call.name,
+            args_sha256: args_sha256(&args),
+            arguments_json: Some(args),
+            started_at: Validity::at(at),
+        }
+    }
+
+    fn done(&self, format: &str, at: i64, outcome: Outcome) -> ToolCallDone {
+        let failed = outcome.error.is_some();
+        ToolCallDone {
+            request_id: self.request_id(format, &outcome.call_id),
+            call_id: outcome.call_id,
+            ended_at: Validity::at(at),
+            latency_ms: outcome.latency_ms.unwrap_or(0),
+            outcome_json: outcome.outcome.or(Some(outcome.text)),
+            error_kind: failed.then(|| TOOL_ERROR.to_owned()),
+            error_msg: outcome.error,
+            status: if failed {
+                ToolStatus::Failed
+            } else {
+                ToolStatus::Completed
+            },
+        }
+    }
+}
