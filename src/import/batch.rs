@@ -1,11 +1,14 @@
 //! Writes to the log in batches of bounded size and collects the log's result for each record.
 
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+
 use uuid::Uuid;
 
 use crate::collections::{
     Ack, AckStatus, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, ObservabilityStore, RECORD_BYTES,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::line::text_len;
 use crate::record::{Conversation, ConversationMessage, ConversationTurn, Kind, Record, ToolCall};
 use crate::store::{Store, Tombstones};
@@ -40,6 +43,11 @@ pub(super) trait Log {
     /// Removes a tombstone permanently, so that its data can be imported again.
     fn restore(&self, _tombstone: &str) -> Result<()> {
         Ok(())
+    }
+
+    /// The log, if another thread can write to it while this one reads.
+    fn shared(&self) -> Option<Store> {
+        None
     }
 }
 
@@ -79,6 +87,10 @@ impl Log for Store {
     fn restore(&self, tombstone: &str) -> Result<()> {
         self.inner().lift_tombstone(tombstone)
     }
+
+    fn shared(&self) -> Option<Store> {
+        Some(self.clone())
+    }
 }
 
 /// The source of a record: a file of the run and a line in it.
@@ -97,6 +109,51 @@ pub(super) struct Sent {
     pub(super) refused: Vec<(Place, Error)>,
 }
 
+/// What the log answered for each record of a batch.
+type Answers = Result<Vec<Result<Ack>>>;
+/// The source of a record, with its position in its batch.
+type From = (u32, Place);
+
+/// A thread that writes batches while lines are read.
+struct Writer {
+    batches: Option<SyncSender<Vec<Record>>>,
+    answers: Receiver<Answers>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// `None` if the log cannot be shared, or if there is no thread to be had.
+    fn start(log: &dyn Log) -> Option<Writer> {
+        let store = log.shared()?;
+        let (batches, waiting) = sync_channel::<Vec<Record>>(1);
+        let (told, answers) = sync_channel(1);
+        let work = move || {
+            for records in waiting {
+                if told.send(store.record_batch_if_new(records)).is_err() {
+                    return;
+                }
+            }
+        };
+        let name = "decklog-import".to_owned();
+        let thread = thread::Builder::new().name(name).spawn(work).ok()?;
+        Some(Writer {
+            batches: Some(batches),
+            answers,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.batches = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic was reported by its thread.
+            let _ = thread.join();
+        }
+    }
+}
+
 /// Records that are waiting to be written.
 ///
 /// A full batch is sent grouped by kind, because a log makes one write for each run of records of
@@ -109,6 +166,11 @@ pub(super) struct Batch<'a> {
     waiting: [Vec<(u32, Place, Record)>; RANKS],
     records: u32,
     bytes: usize,
+    /// Started for the second batch: most imports have one.
+    writer: Option<Writer>,
+    has_sent: bool,
+    /// The sources of the records that are being written.
+    writing: Option<Vec<From>>,
 }
 
 const RANKS: usize = 4;
@@ -130,6 +192,9 @@ impl<'a> Batch<'a> {
             waiting: [const { Vec::new() }; RANKS],
             records: 0,
             bytes: 0,
+            writer: None,
+            has_sent: false,
+            writing: None,
         }
     }
 
@@ -160,31 +225,76 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// Writes all records to the log, `by_kind` or in order. Returns the results, without records
-    /// that changed nothing.
+    /// Writes a full batch to the log, by kind, while the next one is collected. Returns the results
+    /// of the batch before it, without records that changed nothing.
     ///
     /// # Errors
     /// Any error that does not concern a single record. It ends the import.
-    pub(super) fn send(&mut self, by_kind: bool) -> Result<Sent> {
-        let mut sent = Sent::default();
+    pub(super) fn send(&mut self) -> Result<Sent> {
+        let sent = self.wait()?;
+        let (from, records) = self.drain(true);
+        if self.has_sent && self.writer.is_none() {
+            self.writer = Writer::start(self.log);
+        }
+        self.has_sent = true;
+        let batches = self.writer.as_ref().and_then(|it| it.batches.as_ref());
+        let Some(batches) = batches else {
+            return sent.and(from, self.log.record_batch(records));
+        };
+        if batches.send(records).is_err() {
+            return Err(ended());
+        }
+        self.writing = Some(from);
+        Ok(sent)
+    }
+
+    /// Writes all records to the log, in their order, and waits until they are written.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub(super) fn send_last(&mut self) -> Result<Sent> {
+        let sent = self.wait()?;
         if self.records == 0 {
             return Ok(sent);
         }
+        let (from, records) = self.drain(false);
+        sent.and(from, self.log.record_batch(records))
+    }
+
+    /// Waits for the batch that is being written.
+    pub(super) fn wait(&mut self) -> Result<Sent> {
+        let sent = Sent::default();
+        match (self.writing.take(), &self.writer) {
+            (Some(from), Some(writer)) => {
+                sent.and(from, writer.answers.recv().unwrap_or_else(|_| Err(ended())))
+            }
+            _ => Ok(sent),
+        }
+    }
+
+    /// Takes all records out, with their sources.
+    fn drain(&mut self, by_kind: bool) -> (Vec<From>, Vec<Record>) {
         let waiting = self.waiting.iter_mut().flat_map(|kind| kind.drain(..));
         let mut waiting: Vec<_> = waiting.collect();
         if !by_kind {
             waiting.sort_unstable_by_key(|(order, ..)| *order);
         }
-        let (places, records): (Vec<_>, Vec<_>) = waiting
-            .into_iter()
-            .map(|(order, place, record)| ((order, place), record))
-            .unzip();
         self.records = 0;
         self.bytes = 0;
+        let waiting = waiting.into_iter();
+        waiting
+            .map(|(order, place, record)| ((order, place), record))
+            .unzip()
+    }
+}
+
+impl Sent {
+    /// Adds the answers for a batch.
+    fn and(mut self, from: Vec<From>, answers: Answers) -> Result<Sent> {
         let mut refused = Vec::new();
-        for ((order, place), answer) in places.into_iter().zip(self.log.record_batch(records)?) {
+        for ((order, place), answer) in from.into_iter().zip(answers?) {
             match answer {
-                Ok(ack) if ack.status == AckStatus::Added => sent.added.push(place),
+                Ok(ack) if ack.status == AckStatus::Added => self.added.push(place),
                 Ok(_) => {}
                 Err(error) if error.kind().is_judgement() => refused.push((order, place, error)),
                 Err(error) => return Err(error),
@@ -192,7 +302,13 @@ impl<'a> Batch<'a> {
         }
         refused.sort_unstable_by_key(|(order, ..)| *order);
         let refused = refused.into_iter();
-        sent.refused = refused.map(|(_, place, error)| (place, error)).collect();
-        Ok(sent)
+        self.refused
+            .extend(refused.map(|(_, place, error)| (place, error)));
+        Ok(self)
     }
+}
+
+/// The thread that writes has panicked.
+fn ended() -> Error {
+    Error::new(ErrorKind::Io, "the thread that writes to the log ended")
 }

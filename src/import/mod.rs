@@ -188,19 +188,29 @@ impl<'a> Importer<'a> {
         }
         self.run.load_tombstones(self.restores_erased)?;
         self.bytes_done = 0;
+        let read = self.read(path, &metadata);
+        if read.is_err() {
+            // Not all that was read of these files is in the log.
+            self.checkpoints.give_up();
+        }
+        read?.map_or(Ok(()), Err)
+    }
+
+    /// Reads a path. Returns why it was refused, if it was.
+    fn read(&mut self, path: &Path, metadata: &fs::Metadata) -> Result<Option<Error>> {
         let mut refused = None;
         if metadata.is_dir() {
             self.folder(path)?;
         } else {
             self.bytes_total = metadata.len();
-            match self.file(path, &metadata) {
+            match self.file(path, metadata) {
                 Ok(()) => {}
                 Err(Stop::Source(_, error)) => refused = Some(error.with_path(path)),
                 Err(Stop::Log(error)) => return Err(error),
             }
         }
         self.run.settle()?;
-        refused.map_or(Ok(()), Err)
+        Ok(refused)
     }
 
     /// What retention would now remove of the records that these paths would add to the store.

@@ -290,6 +290,11 @@ impl<'a> Checkpoints<'a> {
         self.made.insert(key, made);
     }
 
+    /// Writes no checkpoints of this import: the log failed.
+    pub(super) fn give_up(&mut self) {
+        self.is_lost = true;
+    }
+
     /// Writes the checkpoints after all records. Errors are ignored: then the files are read again.
     pub(super) fn save(self, store: &Store, run: &mut Run<'_>) {
         if !self.made.is_empty() && store.sync().is_ok() {

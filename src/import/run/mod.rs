@@ -23,7 +23,7 @@ pub(super) use kept::KeptLines;
 use messages::Messages;
 
 use super::Format;
-use super::batch::{Batch, Log, Place};
+use super::batch::{Batch, Log, Place, Sent};
 use super::facts::Facts;
 use super::ids::{IdMap, IdSet};
 use super::report::{FileState, Report};
@@ -269,26 +269,43 @@ impl<'a> Run<'a> {
 
     fn push(&mut self, place: Place, record: Record) -> Result<()> {
         if let Some(record) = self.batch.push(place, record) {
-            self.send_batch(true)?;
+            self.send_batch()?;
             // An empty batch accepts any record.
             self.batch.push(place, record);
         }
         Ok(())
     }
 
-    fn send_batch(&mut self, by_kind: bool) -> Result<()> {
+    /// Sends a full batch.
+    fn send_batch(&mut self) -> Result<()> {
         self.head_waiting();
-        let sent = self.batch.send(by_kind)?;
+        let sent = self.batch.send()?;
+        self.note(sent);
+        Ok(())
+    }
+
+    /// Sends what is waiting, and waits until all is written.
+    fn send_last(&mut self) -> Result<()> {
+        self.head_waiting();
+        let sent = self.batch.send_last()?;
+        self.note(sent);
+        Ok(())
+    }
+
+    fn note(&mut self, sent: Sent) {
         for place in sent.added {
             self.report(place).added += 1;
         }
         for (place, error) in sent.refused {
             self.broken(place, error.to_string());
         }
-        Ok(())
     }
 
-    pub(super) fn into_report(self) -> Report {
+    pub(super) fn into_report(mut self) -> Report {
+        // After an error of the log, a batch may still be in writing.
+        if let Ok(sent) = self.batch.wait() {
+            self.note(sent);
+        }
         let mut sum = Report::default();
         for state in self.files {
             let file = state.into_report();

@@ -60,7 +60,7 @@ impl Run<'_> {
             }
         }
         let unsettled = self.resolve_headings()?;
-        self.send_batch(false)?;
+        self.send_last()?;
         self.head_logged(&unsettled)
     }
 
