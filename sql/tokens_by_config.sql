@@ -9,6 +9,7 @@
 -- tokens_out            tokens of answers, including reasoning
 -- tokens_input          the part of tokens_in that was neither written to a cache nor read from one
 -- tokens_cache_write    the part of tokens_in that was written to a cache
+-- tokens_cache_write_1h  the part of tokens_cache_write that is kept for one hour
 -- tokens_cache_read     the part of tokens_in that was read from a cache
 -- tokens_reasoning      the part of tokens_out used for reasoning
 -- cost_usd              cost in US dollars; NULL if no message has a cost
@@ -21,6 +22,7 @@ SELECT
     CASE WHEN tokens_in > tokens_cache_write + tokens_cache_read
          THEN tokens_in - tokens_cache_write - tokens_cache_read ELSE 0 END AS tokens_input,
     tokens_cache_write,
+    tokens_cache_write_1h,
     tokens_cache_read,
     tokens_reasoning,
     cost_usd
@@ -35,6 +37,8 @@ FROM (
         SUM(CASE WHEN m.tokens_out > 0 THEN m.tokens_out ELSE 0 END) AS tokens_out,
         SUM(CASE WHEN m.tokens_cache_write > 0
                  THEN m.tokens_cache_write ELSE 0 END) AS tokens_cache_write,
+        SUM(CASE WHEN m.tokens_cache_write_1h > 0
+                 THEN m.tokens_cache_write_1h ELSE 0 END) AS tokens_cache_write_1h,
         SUM(CASE WHEN m.tokens_cache_read > 0
                  THEN m.tokens_cache_read ELSE 0 END) AS tokens_cache_read,
         SUM(CASE WHEN m.tokens_reasoning > 0 THEN m.tokens_reasoning ELSE 0 END) AS tokens_reasoning,

@@ -68,6 +68,8 @@ pub struct UsageSums {
     pub tokens_input: u64,
     /// The part of `tokens_in` that was written to a cache.
     pub tokens_cache_write: u64,
+    /// The part of `tokens_cache_write` that is kept for one hour.
+    pub tokens_cache_write_1h: u64,
     /// The part of `tokens_in` that was read from a cache.
     pub tokens_cache_read: u64,
     /// The part of `tokens_out` used for reasoning.

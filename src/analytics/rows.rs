@@ -143,6 +143,7 @@ pub(super) fn usage(cells: &[&Cell], _: &mut DenseSketch) -> UsageSums {
         tokens_out: total(cells, |cell| cell.all.tokens_out),
         tokens_input: tokens_in.saturating_sub(cached),
         tokens_cache_write,
+        tokens_cache_write_1h: total(cells, |cell| cell.all.tokens_cache_write_1h),
         tokens_cache_read,
         tokens_reasoning: total(cells, |cell| cell.all.tokens_reasoning),
         cost_usd: cost(cells, |cell| &cell.all),

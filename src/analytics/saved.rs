@@ -15,7 +15,7 @@ use crate::store::{CacheFile, LogMark, Reads, Store};
 
 const FILE: CacheFile = CacheFile {
     path: "cache/sums",
-    header: concat!("decklog sums 2, decklog ", env!("CARGO_PKG_VERSION"), "\n"),
+    header: concat!("decklog sums 3, decklog ", env!("CARGO_PKG_VERSION"), "\n"),
 };
 
 /// The kinds that the sums of days are of.

@@ -15,17 +15,17 @@ use crate::record::{Counted, usd};
 
 /// The sums of some messages of a conversation.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-#[serde(from = "[u64; 8]", into = "[u64; 8]")]
-pub(super) struct Spent([u64; 8]);
+#[serde(from = "[u64; 10]", into = "[u64; 10]")]
+pub(super) struct Spent([u64; 10]);
 
-impl From<[u64; 8]> for Spent {
-    fn from(sums: [u64; 8]) -> Spent {
+impl From<[u64; 10]> for Spent {
+    fn from(sums: [u64; 10]) -> Spent {
         Spent(sums)
     }
 }
 
-impl From<Spent> for [u64; 8] {
-    fn from(spent: Spent) -> [u64; 8] {
+impl From<Spent> for [u64; 10] {
+    fn from(spent: Spent) -> [u64; 10] {
         spent.0
     }
 }
@@ -37,7 +37,9 @@ impl Spent {
             message.tokens_in,
             message.tokens_out,
             message.tokens_cache_write,
+            message.tokens_cache_write_1h,
             message.tokens_cache_read,
+            message.tokens_reasoning,
             message.cost_nano_usd.unwrap_or(0),
             u64::from(message.cost_nano_usd.is_some()),
             u64::from(message.is_error),
@@ -52,7 +54,7 @@ impl Spent {
 
     /// The greatest comes first.
     fn order(&self, sort: SpendSort) -> Reverse<(u64, u64)> {
-        let [_, tokens_in, tokens_out, _, _, nano_usd, ..] = self.0;
+        let [_, tokens_in, tokens_out, _, _, _, _, nano_usd, ..] = self.0;
         let tokens = tokens_in.saturating_add(tokens_out);
         Reverse(match sort {
             SpendSort::Cost => (nano_usd, tokens),
@@ -66,7 +68,9 @@ impl Spent {
             tokens_in,
             tokens_out,
             write,
+            hour,
             read,
+            reasoning,
             nano_usd,
             cost_count,
             errors,
@@ -77,8 +81,10 @@ impl Spent {
             tokens_in,
             tokens_input: tokens_in.saturating_sub(write.saturating_add(read)),
             tokens_cache_write: write,
+            tokens_cache_write_1h: hour,
             tokens_cache_read: read,
             tokens_out,
+            tokens_reasoning: reasoning,
             cost_usd: usd(nano_usd, cost_count),
             errors,
         }
@@ -99,10 +105,14 @@ pub struct SpendSums {
     pub tokens_input: u64,
     /// The part of `tokens_in` that was written to a cache.
     pub tokens_cache_write: u64,
+    /// The part of `tokens_cache_write` that is kept for one hour.
+    pub tokens_cache_write_1h: u64,
     /// The part of `tokens_in` that was read from a cache.
     pub tokens_cache_read: u64,
     /// Answer tokens.
     pub tokens_out: u64,
+    /// The part of `tokens_out` used for reasoning.
+    pub tokens_reasoning: u64,
     /// Cost in US dollars. Absent if no message has a cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,

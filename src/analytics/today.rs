@@ -127,6 +127,7 @@ fn average(sums: DayFigures, days: u64) -> DayFigures {
             tokens_out: of(sums.usage.tokens_out),
             tokens_input: of(sums.usage.tokens_input),
             tokens_cache_write: of(sums.usage.tokens_cache_write),
+            tokens_cache_write_1h: of(sums.usage.tokens_cache_write_1h),
             tokens_cache_read: of(sums.usage.tokens_cache_read),
             tokens_reasoning: of(sums.usage.tokens_reasoning),
             cost_usd: sums.usage.cost_usd.map(|cost| cost / float(days)),

@@ -75,6 +75,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         &query.project,
         &query.user_id,
         &query.session_id,
+        &query.agent,
     ];
     let is_named = names.iter().any(|name| name.is_some());
     let found = counted(total as u64, "conversation");

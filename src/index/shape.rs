@@ -121,10 +121,10 @@ impl Shape {
                 has_history: true,
                 ..plain
             },
-            // Workspace, project, client, user, session, parent. Its state is the status.
+            // Workspace, project, client, user, session, parent, agent. Its state is the status.
             Kind::Conversations => Shape {
                 has_checks: true,
-                posted: &[0, 1, 2, 3, 4, 5],
+                posted: &[0, 1, 2, 3, 4, 5, 6],
                 states: States::All,
                 ..plain
             },

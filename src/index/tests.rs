@@ -66,7 +66,7 @@ pub(super) fn lines(len: usize) -> impl Strategy<Value = (Kind, Vec<Entry>)> {
     shape.prop_flat_map(move |(kind, keys, values, times, step)| {
         let line = (
             0..keys,
-            prop::array::uniform6(0..values),
+            prop::array::uniform7(0..values),
             0..times,
             prop::sample::select(ops(kind)),
             any::<bool>(),

@@ -35,6 +35,7 @@ pub(super) fn page(site: &Site<'_>, params: &Params) -> Answer {
         user_id: params.text("user"),
         session_id: params.text("session"),
         parent_id: params.read("parent")?,
+        agent: params.text("agent"),
         status: params.read::<ConversationStatus>("status")?,
         sort: params.read::<ConversationSort>("sort")?,
         since: params.days()?.0,

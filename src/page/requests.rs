@@ -244,10 +244,11 @@ fn context_diff(a: &Request<'_>, b: &Request<'_>, messages: &[ConversationMessag
 
 type Figure = (&'static str, fn(&ConversationMessage) -> Option<i64>);
 
-const FIGURES: [Figure; 6] = [
+const FIGURES: [Figure; 7] = [
     ("Context, tokens", |it| it.tokens_in),
     ("Read from the cache", |it| it.tokens_cache_read),
     ("Written to the cache", |it| it.tokens_cache_write),
+    ("Of these, for one hour", |it| it.tokens_cache_write_1h),
     ("Answer, tokens", |it| it.tokens_out),
     ("Reasoning, tokens", |it| it.tokens_reasoning),
     ("Latency, ms", |it| it.latency_ms),

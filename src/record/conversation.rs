@@ -164,6 +164,8 @@ record! {
         /// The parent conversation: for a sub-agent, that of the agent that started it. It need not
         /// be in the log.
         [uuid, lookup] parent_id: Option<Uuid>,
+        /// The program that ran the conversation, such as `claude-code` or `codex`.
+        [name, lookup] agent: Option<String>,
         /// The provider's id of the tool call that started the conversation.
         [name] parent_call_id: Option<String>,
         /// The title, in one line.
@@ -191,6 +193,7 @@ impl Conversation {
             user_id: None,
             session_id: None,
             parent_id: None,
+            agent: None,
             parent_call_id: None,
             title: None,
             status: ConversationStatus::Active,

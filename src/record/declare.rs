@@ -319,7 +319,7 @@ classes! {
 }
 
 /// Maximum number of lookup fields of a record type.
-pub(crate) const LOOKUPS_MAX: usize = 6;
+pub(crate) const LOOKUPS_MAX: usize = 7;
 
 /// The values of a record's key and of its lookup fields.
 #[derive(Debug, Clone)]

@@ -121,12 +121,17 @@ record! {
         /// The task type. Default for an answer or an error: that of the last message in the role
         /// `user` before it.
         [name] task_type: Option<String>,
+        /// The branch of the repository in which the agent worked.
+        [name] git_branch: Option<String>,
         /// Prompt tokens, including cached ones.
         [count] tokens_in: Option<i64>,
         /// Answer tokens, including reasoning.
         [count] tokens_out: Option<i64>,
         /// The part of `tokens_in` written to the provider's cache.
         [count] tokens_cache_write: Option<i64>,
+        /// The part of `tokens_cache_write` that the provider keeps for one hour. It keeps the rest for
+        /// five minutes.
+        [count] tokens_cache_write_1h: Option<i64>,
         /// The part of `tokens_in` read from the provider's cache.
         [count] tokens_cache_read: Option<i64>,
         /// The part of `tokens_out` used for reasoning.
@@ -188,9 +193,11 @@ impl ConversationMessage {
             config_used: None,
             orchestration_mode: None,
             task_type: None,
+            git_branch: None,
             tokens_in: None,
             tokens_out: None,
             tokens_cache_write: None,
+            tokens_cache_write_1h: None,
             tokens_cache_read: None,
             tokens_reasoning: None,
             latency_ms: None,
@@ -310,6 +317,13 @@ impl ConversationMessage {
                 "tokens_in is {tokens_in}, less than tokens_cache_write {write} and tokens_cache_read {read}: tokens_in includes both"
             ))
             .with_field("tokens_in"));
+        }
+        let [write, hour] = [self.tokens_cache_write, self.tokens_cache_write_1h].map(number);
+        if hour > write {
+            return Err(Error::invalid(format!(
+                "tokens_cache_write is {write}, less than tokens_cache_write_1h {hour}: tokens_cache_write includes it"
+            ))
+            .with_field("tokens_cache_write"));
         }
         if number(self.tokens_reasoning) > tokens_out {
             let reasoning = number(self.tokens_reasoning);

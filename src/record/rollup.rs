@@ -43,6 +43,8 @@ record! {
         [sum] tokens_out: u64,
         /// Sum of `tokens_cache_write`.
         [sum_if_any, omitted] tokens_cache_write: u64,
+        /// Sum of `tokens_cache_write_1h`.
+        [sum_if_any, omitted] tokens_cache_write_1h: u64,
         /// Sum of `tokens_cache_read`.
         [sum_if_any, omitted] tokens_cache_read: u64,
         /// Sum of `tokens_reasoning`.
@@ -105,6 +107,7 @@ impl Rollup {
             tokens_in: all.tokens_in,
             tokens_out: all.tokens_out,
             tokens_cache_write: all.tokens_cache_write,
+            tokens_cache_write_1h: all.tokens_cache_write_1h,
             tokens_cache_read: all.tokens_cache_read,
             tokens_reasoning: all.tokens_reasoning,
             cost_nano_usd: all.cost_nano_usd,
@@ -134,6 +137,7 @@ impl Rollup {
                 tokens_in: self.tokens_in,
                 tokens_out: self.tokens_out,
                 tokens_cache_write: self.tokens_cache_write,
+                tokens_cache_write_1h: self.tokens_cache_write_1h,
                 tokens_cache_read: self.tokens_cache_read,
                 tokens_reasoning: self.tokens_reasoning,
                 cost_nano_usd: self.cost_nano_usd,

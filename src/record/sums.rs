@@ -24,6 +24,9 @@ pub struct MessageSums {
     /// The sum of their `tokens_cache_write`.
     #[serde(skip_serializing_if = "is_default")]
     pub tokens_cache_write: u64,
+    /// The sum of their `tokens_cache_write_1h`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub tokens_cache_write_1h: u64,
     /// The sum of their `tokens_cache_read`.
     #[serde(skip_serializing_if = "is_default")]
     pub tokens_cache_read: u64,
@@ -57,11 +60,12 @@ pub struct MessageSums {
 
 impl MessageSums {
     /// The integers that are added up, by their names.
-    pub(super) fn counts(&self) -> [(&'static str, u64); 11] {
+    pub(super) fn counts(&self) -> [(&'static str, u64); 12] {
         [
             ("tokens_in", self.tokens_in),
             ("tokens_out", self.tokens_out),
             ("tokens_cache_write", self.tokens_cache_write),
+            ("tokens_cache_write_1h", self.tokens_cache_write_1h),
             ("tokens_cache_read", self.tokens_cache_read),
             ("tokens_reasoning", self.tokens_reasoning),
             ("cost_nano_usd", self.cost_nano_usd),
@@ -74,11 +78,12 @@ impl MessageSums {
     }
 
     /// As [`counts`](Self::counts), in the same order, to change them.
-    fn counts_mut(&mut self) -> [&mut u64; 11] {
+    fn counts_mut(&mut self) -> [&mut u64; 12] {
         [
             &mut self.tokens_in,
             &mut self.tokens_out,
             &mut self.tokens_cache_write,
+            &mut self.tokens_cache_write_1h,
             &mut self.tokens_cache_read,
             &mut self.tokens_reasoning,
             &mut self.cost_nano_usd,
@@ -94,6 +99,8 @@ impl MessageSums {
         add(&mut self.tokens_in, message.tokens_in);
         add(&mut self.tokens_out, message.tokens_out);
         add(&mut self.tokens_cache_write, message.tokens_cache_write);
+        let hour = message.tokens_cache_write_1h;
+        add(&mut self.tokens_cache_write_1h, hour);
         add(&mut self.tokens_cache_read, message.tokens_cache_read);
         add(&mut self.tokens_reasoning, message.tokens_reasoning);
         if let Some(cost) = message.cost_nano_usd {
@@ -254,8 +261,9 @@ pub(crate) struct Counted {
     pub tokens_in: u64,
     pub tokens_out: u64,
     pub tokens_cache_write: u64,
+    pub tokens_cache_write_1h: u64,
     pub tokens_cache_read: u64,
-    tokens_reasoning: u64,
+    pub tokens_reasoning: u64,
     pub cost_nano_usd: Option<u64>,
     latency_ms: Option<u64>,
     context_utilization: Option<f64>,
@@ -280,6 +288,7 @@ impl Counted {
             tokens_in: number(message.tokens_in).unwrap_or(0),
             tokens_out: number(message.tokens_out).unwrap_or(0),
             tokens_cache_write: number(message.tokens_cache_write).unwrap_or(0),
+            tokens_cache_write_1h: number(message.tokens_cache_write_1h).unwrap_or(0),
             tokens_cache_read: number(message.tokens_cache_read).unwrap_or(0),
             tokens_reasoning: number(message.tokens_reasoning).unwrap_or(0),
             cost_nano_usd: message.cost_usd.and_then(nano_usd),
@@ -368,6 +377,7 @@ mod tests {
                 tokens_in: Some(nth.into()),
                 tokens_out: Some(i64::from(2 * nth)),
                 tokens_cache_write: (nth % 4 == 0).then_some(1),
+                tokens_cache_write_1h: (nth % 8 == 0).then_some(1),
                 tokens_cache_read: Some(i64::from(nth / 2)),
                 tokens_reasoning: Some(i64::from(nth)),
                 cost_usd: (nth % 5 > 0).then(|| f64::from(nth) / 10.0),

@@ -81,7 +81,7 @@ class Expected:
         return getattr(self, report.replace(" ", "_"))()
 
     def usage(self, group, column):
-        sums = "messages requests tokens_in tokens_out tokens_input tokens_cache_write tokens_cache_read tokens_reasoning cost_usd"
+        sums = "messages requests tokens_in tokens_out tokens_input tokens_cache_write tokens_cache_write_1h tokens_cache_read tokens_reasoning cost_usd"
         rows = self.rows("usage", "--group", group, "--bucket", "all")
         return 1, [[row.get(name) for name in [column, *sums.split()]] for row in rows]
 

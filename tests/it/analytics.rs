@@ -80,6 +80,8 @@ fn message(rng: &mut Rng, conversation_id: Uuid, at: i64) -> ConversationMessage
         message.tokens_out = Some(rng.below(3_000) as i64);
         let share = |of: Option<i64>, part| of.map(|tokens| tokens / part);
         message.tokens_cache_write = share(message.tokens_in, 5).filter(|_| rng.one_in(2));
+        message.tokens_cache_write_1h =
+            share(message.tokens_cache_write, 3).filter(|_| rng.one_in(2));
         message.tokens_cache_read = share(message.tokens_in, 2).filter(|_| rng.one_in(2));
         message.tokens_reasoning = share(message.tokens_out, 3).filter(|_| rng.one_in(2));
         message.cost_usd = rng.one_in(2).then(|| rng.below(1_000) as f64 / 7e3);

@@ -359,6 +359,7 @@ impl Mirror {
             user_id: some(rng, name),
             session_id: some(rng, name),
             parent_id: some(rng, uuid),
+            agent: some(rng, name),
             parent_call_id: some(rng, name),
             title: some(rng, name),
             status: *rng.pick(ConversationStatus::ALL),
@@ -383,6 +384,7 @@ impl Mirror {
         let at = at(rng);
         let (tokens_in, tokens_out) = (some(rng, number), some(rng, number));
         let third = |rng: &mut Rng, of: Option<i64>| of.filter(|_| rng.one_in(2)).map(|n| n / 3);
+        let tokens_cache_write = third(rng, tokens_in);
         with!(ConversationMessage::new(conversation.id, *rng.pick(Role::ALL), text(rng)),
             id: uuid(rng),
             sequence,
@@ -393,9 +395,11 @@ impl Mirror {
             config_used: some(rng, name),
             orchestration_mode: some(rng, name),
             task_type: some(rng, name),
+            git_branch: some(rng, name),
             tokens_in,
             tokens_out,
-            tokens_cache_write: third(rng, tokens_in),
+            tokens_cache_write,
+            tokens_cache_write_1h: third(rng, tokens_cache_write),
             tokens_cache_read: third(rng, tokens_in),
             tokens_reasoning: third(rng, tokens_out),
             latency_ms: some(rng, number),
@@ -498,6 +502,7 @@ impl Mirror {
             tokens_in: number(rng).unsigned_abs(),
             tokens_out: number(rng).unsigned_abs(),
             tokens_cache_write: number(rng).unsigned_abs(),
+            tokens_cache_write_1h: number(rng).unsigned_abs(),
             tokens_cache_read: number(rng).unsigned_abs(),
             tokens_reasoning: number(rng).unsigned_abs(),
             cost_nano_usd: number(rng).unsigned_abs(),

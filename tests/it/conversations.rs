@@ -380,6 +380,7 @@ fn lists_are_what_a_plain_filter_says() {
             parent_id: rng
                 .one_in(3)
                 .then(|| Uuid::from_u128(1000 + rng.below(3) as u128)),
+            agent: word(&mut rng),
             status: *rng.pick(ConversationStatus::ALL),
         );
         one.record(new.clone()).unwrap();
@@ -445,6 +446,7 @@ fn check_lists(store: &Store, known: &[Conversation], rng: &mut Rng) {
             parent_id: rng
                 .one_in(8)
                 .then(|| Uuid::from_u128(1000 + rng.below(3) as u128)),
+            agent: word(rng),
             status: rng.one_in(3).then(|| *rng.pick(ConversationStatus::ALL)),
             sort: rng.one_in(3).then(|| {
                 *rng.pick(&[
@@ -466,6 +468,7 @@ fn check_lists(store: &Store, known: &[Conversation], rng: &mut Rng) {
             .filter(|it| is(&query.workspace, &it.workspace) && is(&query.project, &it.project))
             .filter(|it| is(&query.user_id, &it.user_id) && is(&query.session_id, &it.session_id))
             .filter(|it| query.parent_id.is_none() || it.parent_id == query.parent_id)
+            .filter(|it| query.agent.is_none() || it.agent == query.agent)
             .filter(|it| query.client.is_none_or(|client| it.client == client))
             .filter(|it| query.status.is_none_or(|status| it.status == status))
             .filter(|it| query.since.is_none_or(|since| it.created_at.at() >= since))

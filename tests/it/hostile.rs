@@ -285,6 +285,7 @@ fn rollups(id: u128, change: impl FnOnce(&mut Rollup)) -> Vec<Record> {
         tokens_in: 0,
         tokens_out: 0,
         tokens_cache_write: 0,
+        tokens_cache_write_1h: 0,
         tokens_cache_read: 0,
         tokens_reasoning: 0,
         cost_nano_usd: 0,

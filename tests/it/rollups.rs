@@ -79,6 +79,7 @@ fn message(rng: &mut Rng, conversation_id: Uuid) -> ConversationMessage {
             _ => 1e300,
         }),
         tokens_cache_write: half(message.tokens_in),
+        tokens_cache_write_1h: half(half(message.tokens_in)),
         tokens_cache_read: half(message.tokens_in),
         tokens_reasoning: half(message.tokens_out),
     )
@@ -116,6 +117,7 @@ fn expected(day: Day, all: &[ConversationMessage]) -> Vec<Rollup> {
             tokens_in: all.tokens_in,
             tokens_out: all.tokens_out,
             tokens_cache_write: all.tokens_cache_write,
+            tokens_cache_write_1h: all.tokens_cache_write_1h,
             tokens_cache_read: all.tokens_cache_read,
             tokens_reasoning: all.tokens_reasoning,
             cost_nano_usd: all.cost_nano_usd,
@@ -164,6 +166,7 @@ fn sums(messages: &[&ConversationMessage]) -> MessageSums {
         tokens_in: sum(|one| one.tokens_in),
         tokens_out: sum(|one| one.tokens_out),
         tokens_cache_write: sum(|one| one.tokens_cache_write),
+        tokens_cache_write_1h: sum(|one| one.tokens_cache_write_1h),
         tokens_cache_read: sum(|one| one.tokens_cache_read),
         tokens_reasoning: sum(|one| one.tokens_reasoning),
         cost_nano_usd: messages

@@ -87,7 +87,7 @@ def is_time(value):
 
 
 NUMBER_MAX = 2**52
-SUMS = {"tokens_in": ["tokens_cache_write", "tokens_cache_read"], "tokens_out": ["tokens_reasoning"]}
+SUMS = {"tokens_in": ["tokens_cache_write", "tokens_cache_read"], "tokens_cache_write": ["tokens_cache_write_1h"], "tokens_out": ["tokens_reasoning"]}
 
 @schemathesis.hook
 def before_call(_context, case, _kwargs):

@@ -69,6 +69,7 @@ impl Shown for Listed {
         out.line(&format!("conversation {}", conversation.id))?;
         optional(out, "title", self.title.as_ref())?;
         field(out, "client", conversation.client)?;
+        optional(out, "agent", conversation.agent.as_ref())?;
         optional(out, "project", conversation.project.as_ref())?;
         optional(out, "workspace", conversation.workspace.as_ref())?;
         optional(out, "user", conversation.user_id.as_ref())?;

@@ -21,6 +21,7 @@ const SHOWN: &[&str] = &[
     "tokens_in",
     "tokens_out",
     "tokens_cache_write",
+    "tokens_cache_write_1h",
     "tokens_cache_read",
     "tokens_reasoning",
     "latency_ms",
@@ -82,6 +83,7 @@ pub(super) fn used(message: &ConversationMessage) -> Vec<String> {
     let cached = [
         tokens(message.tokens_cache_read, "cache read"),
         tokens(message.tokens_cache_write, "cache write"),
+        tokens(message.tokens_cache_write_1h, "of it for 1 hour"),
     ];
     let cached: Vec<String> = cached.into_iter().flatten().collect();
     let read = tokens(message.tokens_in, "tokens in").map(|read| match &cached[..] {

@@ -45,6 +45,7 @@ impl Shown for Rollup {
         field(out, "tokens", format!("{tokens_in} in, {tokens_out} out"))?;
         let split = parts_of([
             (self.tokens_cache_write, "cache write"),
+            (self.tokens_cache_write_1h, "cache write for 1 hour"),
             (self.tokens_cache_read, "cache read"),
             (self.tokens_reasoning, "reasoning"),
         ]);

@@ -29,6 +29,7 @@ pub const USAGE: &Columns<UsageSums> = &[
     column!("INPUT", "tokens_input", 2, Count tokens_input),
     column!("CACHE READ", "tokens_cache_read", 3, Count tokens_cache_read),
     column!("CACHE WRITE", "tokens_cache_write", 4, Count tokens_cache_write),
+    column!("OF IT 1H", "tokens_cache_write_1h", 6, Count tokens_cache_write_1h),
     column!("OUTPUT", "tokens_out", 2, Count tokens_out),
     column!("REASONING", "tokens_reasoning", 6, Count tokens_reasoning),
     column!("TOKENS", "tokens", 1, |it| Cell::Count(tokens(it))),
@@ -41,7 +42,9 @@ pub const SPENDING: &Columns<SpendSums> = &[
     column!("INPUT", "tokens_input", 2, Count tokens_input),
     column!("CACHE READ", "tokens_cache_read", 3, Count tokens_cache_read),
     column!("CACHE WRITE", "tokens_cache_write", 4, Count tokens_cache_write),
+    column!("OF IT 1H", "tokens_cache_write_1h", 6, Count tokens_cache_write_1h),
     column!("OUTPUT", "tokens_out", 2, Count tokens_out),
+    column!("REASONING", "tokens_reasoning", 6, Count tokens_reasoning),
     column!("ERRORS", "errors", 7, Count errors),
     column!("TOKENS", "tokens", 1, |it| {
         Cell::Count(it.tokens_in.saturating_add(it.tokens_out))

@@ -25,6 +25,7 @@ const CLIENT: usize = 2;
 const USER: usize = 3;
 const SESSION: usize = 4;
 pub(in crate::collections) const PARENT: usize = 5;
+const AGENT: usize = 6;
 
 /// The filters of a query, in terms of the index.
 pub(super) struct Wanted<'q> {
@@ -52,6 +53,7 @@ impl Wanted<'_> {
             one(PARENT, parent_id.as_deref()),
             one(SESSION, query.session_id.as_deref()),
             user,
+            one(AGENT, query.agent.as_deref()),
             one(PROJECT, query.project.as_deref()),
             workspaces.map(|forms| (WORKSPACE, forms)),
             one(CLIENT, query.client.as_ref().map(Client::as_str)),

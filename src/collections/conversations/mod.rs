@@ -58,6 +58,8 @@ query! {
             session_id: String = "session" "ID",
             /// Only conversations with this `parent_id`, such as those of sub-agents.
             parent_id: Uuid = "parent" "ID",
+            /// Only conversations that this program ran, such as `claude-code`.
+            agent: String = "agent" "NAME",
             /// Only conversations with this status.
             status: ConversationStatus = "status" "STATUS",
             /// What to sort by, in descending order unless `order` is `asc`. Default: `newest`.
@@ -108,6 +110,7 @@ impl ConversationQuery {
             && (self.user_id.is_none() || conversation.user_id.as_ref().is_some_and(is_user))
             && is(&self.session_id, &conversation.session_id)
             && (self.parent_id.is_none() || self.parent_id == conversation.parent_id)
+            && is(&self.agent, &conversation.agent)
             && self.client.is_none_or(|wanted| *client == wanted)
             && self.status.is_none_or(|wanted| *status == wanted)
     }

@@ -172,6 +172,7 @@ fn usage(of: &Messages<'_>) -> UsageSums {
             one.tokens_in.map(|tokens| tokens - cached)
         }),
         tokens_cache_write: sum(of, |one| one.tokens_cache_write),
+        tokens_cache_write_1h: sum(of, |one| one.tokens_cache_write_1h),
         tokens_cache_read: sum(of, |one| one.tokens_cache_read),
         tokens_reasoning: sum(of, |one| one.tokens_reasoning),
         cost_usd: cost(of),

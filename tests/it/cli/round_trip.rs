@@ -104,6 +104,7 @@ fn conversations() {
         maybe("user_id", name()),
         maybe("session_id", name()),
         maybe("parent_id", Just(json!(uuid::Uuid::from_u128(0x7A2F)))),
+        maybe("agent", name()),
         maybe("parent_call_id", name()),
         maybe("title", name()),
         always("status", word(&["active", "completed", "error"])),
@@ -141,6 +142,7 @@ fn messages() {
         maybe("config_used", name()),
         maybe("orchestration_mode", name()),
         maybe("task_type", name()),
+        maybe("git_branch", name()),
         maybe("tokens_in", number()),
         maybe("tokens_out", number()),
         maybe("latency_ms", number()),
@@ -167,6 +169,7 @@ fn messages() {
             message.insert("conversation_id".to_owned(), id(900).into());
             for (sum, part) in [
                 ("tokens_in", "tokens_cache_write"),
+                ("tokens_cache_write", "tokens_cache_write_1h"),
                 ("tokens_in", "tokens_cache_read"),
                 ("tokens_out", "tokens_reasoning"),
             ] {
@@ -403,6 +406,7 @@ fn rollups() {
     }
     for count in [
         "tokens_cache_write",
+        "tokens_cache_write_1h",
         "tokens_cache_read",
         "tokens_reasoning",
         "cost_nano_usd",

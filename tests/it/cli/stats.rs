@@ -283,15 +283,15 @@ total              4         3    600       1,800            0      68          
 fn csv_is_for_programs() {
     let log = log();
     let expected = "\
-day,model_used,messages,requests,tokens_input,tokens_cache_read,tokens_cache_write,tokens_out,tokens_reasoning,tokens,cost_usd
-2025-12-27,small-1,2,2,600,1800,0,68,0,2468,0.5
-2025-12-27,,1,0,0,0,0,0,0,0,
-2025-12-28,big\u{1b}[2J,1,1,0,0,0,0,0,0,
+day,model_used,messages,requests,tokens_input,tokens_cache_read,tokens_cache_write,tokens_cache_write_1h,tokens_out,tokens_reasoning,tokens,cost_usd
+2025-12-27,small-1,2,2,600,1800,0,0,68,0,2468,0.5
+2025-12-27,,1,0,0,0,0,0,0,0,0,
+2025-12-28,big\u{1b}[2J,1,1,0,0,0,0,0,0,0,
 ";
     assert_eq!(log.ok(&["stats", "--by", "day,model", "--csv"]), expected);
     let sessions = log.ok(&["stats", "--by", "session", "--csv"]);
     let (id, project) = (id(1), "日本 \u{1b}[2J");
-    let row = format!(r#"{id},{project},"say, ""hi""",4,600,1800,0,68,1,2468,0.5"#);
+    let row = format!(r#"{id},{project},"say, ""hi""",4,600,1800,0,0,68,0,1,2468,0.5"#);
     assert_eq!(sessions.lines().nth(1), Some(&*row));
     let none = log.ok(&["stats", "--until", "2025-01-01", "--csv"]);
     assert_eq!(none.lines().count(), 1);

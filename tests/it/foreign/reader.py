@@ -30,14 +30,14 @@ CONVERSATION = ("id:U! workspace:S!? project:S!? client:C! user_id:S!? session_i
                 f" parent_call_id:S? title:S? status:{STATUS}~ created_at:T%s updated_at:T%s last_error:S?")
 MESSAGE = (f"id:U! conversation_id:U! sequence:I! timestamp:T+ role:{ROLE} source:user/model/system/tool"
            " content_type:text/code/markdown/json~ model_used:S? config_used:S? orchestration_mode:S?"
-           " task_type:S? tokens_in:I? tokens_out:I?"
-           " tokens_cache_write:I? tokens_cache_read:I? tokens_reasoning:I? latency_ms:I? context_utilization:F? cost_usd:F? handoff_steps:I?"
+           " task_type:S? git_branch:S? tokens_in:I? tokens_out:I?"
+           " tokens_cache_write:I? tokens_cache_write_1h:I? tokens_cache_read:I? tokens_reasoning:I? latency_ms:I? context_utilization:F? cost_usd:F? handoff_steps:I?"
            " compression_applied:B? error_type:S? error:S? tool_name:S? tool_call_id:S? models_in_chain:L? part_of:U?"
            " content:S reasoning:S? tool_args:P? tool_result:S? inference_metadata:P?")
 TASK = "id:I! attempts:I%s error:S?"
 ROLLUP = ("day:D! model_used:S!? config_used:S!? orchestration_mode:S!? task_type:S!? part:N!~ through_seq:N"
           " messages:N requests:N tokens_in:N tokens_out:N"
-          " tokens_cache_write:N~ tokens_cache_read:N~ tokens_reasoning:N~ cost_nano_usd:N~ cost_count:N~ latency_ms_sum:N latency_count:N latency_sketch:W"
+          " tokens_cache_write:N~ tokens_cache_write_1h:N~ tokens_cache_read:N~ tokens_reasoning:N~ cost_nano_usd:N~ cost_count:N~ latency_ms_sum:N latency_count:N latency_sketch:W"
           " context_utilization_sum:F context_utilization_count:N compressed:N errors:N errors_by_type:E~"
           " conversations:N active_conversations:N others:J~ message_hashes:X~ conversation_hashes:X~")
 KINDS = {

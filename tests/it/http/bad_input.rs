@@ -32,14 +32,14 @@ fn endpoints() -> Vec<Endpoint> {
     let at = 1_766_832_000_000_i64;
     let conversation = json!({
         "id": unknown, "client": "api", "workspace": "w", "project": "p", "user_id": "u",
-        "session_id": "s", "parent_id": uuid::Uuid::from_u128(77), "parent_call_id": "c", "title": "t", "status": "active", "created_at": "2025-12-27T08:00:00Z",
+        "session_id": "s", "parent_id": uuid::Uuid::from_u128(77), "agent": "a", "parent_call_id": "c", "title": "t", "status": "active", "created_at": "2025-12-27T08:00:00Z",
         "last_error": "e",
     });
     let message = json!({
         "id": unknown, "conversation_id": unknown, "sequence": 1, "timestamp": "2025-12-27T08:00:00Z", "role": "user",
         "source": "user", "content": "c", "content_type": "text", "tool_name": "t", "tool_call_id": "c", "reasoning": "r",
         "tool_args": {"a": 1}, "tool_result": "r", "model_used": "m", "config_used": "c",
-        "orchestration_mode": "single", "models_in_chain": ["m"], "tokens_in": 1, "tokens_out": 1, "tokens_cache_write": 0, "tokens_cache_read": 1, "tokens_reasoning": 1,
+        "orchestration_mode": "single", "models_in_chain": ["m"], "tokens_in": 1, "tokens_out": 1, "tokens_cache_write": 0, "tokens_cache_write_1h": 0, "git_branch": "b", "tokens_cache_read": 1, "tokens_reasoning": 1,
         "latency_ms": 1, "context_utilization": 0.5, "cost_usd": 0.25, "task_type": "t", "handoff_steps": 1,
         "compression_applied": true, "error": "e", "error_type": "t", "inference_metadata": {},
     });

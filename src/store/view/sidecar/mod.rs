@@ -32,7 +32,7 @@ const DELTA: &str = "cache/index.delta";
 /// The first bytes of either file: its layout and the version of decklog that wrote it. Another
 /// version's index may have other contents.
 const MAGIC: &[u8] =
-    concat!("decklog index 8, decklog ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
+    concat!("decklog index 9, decklog ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
 /// A file begins with `MAGIC`, the store's id and a random id of the file.
 const HEADER_BYTES: usize = MAGIC.len() + 16 + 8;
 /// It ends with the position of the root, the id of the base (of itself, if it is one), and the
