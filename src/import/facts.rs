@@ -193,6 +193,7 @@ pub(super) fn count(message: &mut ConversationMessage, tokens: Tokens) {
     message.tokens_out = Some(tokens_out);
     let cache_write = part(tokens.cache_write, tokens_in);
     message.tokens_cache_write = cache_write;
+    message.tokens_cache_write_1h = part(tokens.cache_write_1h, cache_write.unwrap_or(0));
     message.tokens_cache_read = part(tokens.cache_read, tokens_in - cache_write.unwrap_or(0));
     message.tokens_reasoning = part(tokens.reasoning, tokens_out);
 }
@@ -202,6 +203,7 @@ pub(super) fn uncount(message: &mut ConversationMessage) {
     message.tokens_in = None;
     message.tokens_out = None;
     message.tokens_cache_write = None;
+    message.tokens_cache_write_1h = None;
     message.tokens_cache_read = None;
     message.tokens_reasoning = None;
 }

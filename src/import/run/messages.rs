@@ -118,6 +118,7 @@ impl Run<'_> {
         thread: Option<Uuid>,
     ) -> Result<()> {
         let mut said = self.named(place, said, answered);
+        said.message.git_branch = said.talk.branch.take().map(Cow::into_owned);
         self.begin_talk(place, said.talk, &said.message.timestamp)?;
         if let Some(counted) = said.counted
             && !self.is_own(&mut said.message, counted, thread)?
@@ -292,7 +293,9 @@ impl Run<'_> {
         }
         let (model, tool) = (&mut message.model_used, &mut message.tool_name);
         let call = &mut message.tool_call_id;
-        let (session, cwd) = (&mut said.talk.session, &mut said.talk.cwd);
+        let talk = &mut said.talk;
+        let (session, cwd) = (&mut talk.session, &mut talk.cwd);
+        let (branch, agent) = (&mut talk.branch, &mut talk.agent);
         let too_long = [
             model.take_if(|name| name.len() > NAME_BYTES_MAX).is_some(),
             tool.take_if(|name| name.len() > NAME_BYTES_MAX).is_some(),
@@ -301,6 +304,8 @@ impl Run<'_> {
                 .take_if(|name| name.len() > NAME_BYTES_MAX)
                 .is_some(),
             cwd.take_if(|name| name.len() > NAME_BYTES_MAX).is_some(),
+            branch.take_if(|name| name.len() > NAME_BYTES_MAX).is_some(),
+            agent.take_if(|name| name.len() > NAME_BYTES_MAX).is_some(),
         ];
         for _ in too_long.into_iter().filter(|too_long| *too_long) {
             self.report(place)
@@ -325,9 +330,12 @@ impl Run<'_> {
         }
         self.report(place).conversations += 1;
         let (workspace, project) = of_cwd(&mut talk);
+        let format = self.state(place).format;
+        let agent = talk.agent.take().map(Cow::into_owned);
         let conversation = Conversation {
             workspace,
             project,
+            agent: agent.or_else(|| format.map(|format| format.as_str().to_owned())),
             parent_id: talk.parent,
             session_id: talk.session.map(Cow::into_owned),
             status: ConversationStatus::Completed,
