@@ -289,8 +289,22 @@ impl Store {
         &self,
         records: impl IntoIterator<Item = Record>,
     ) -> Result<Vec<Result<Ack>>> {
+        self.put_in_order(self.prepare_batch_if_new(records))
+    }
+
+    /// Does the part of the work of [`record_batch_if_new`](Store::record_batch_if_new) that needs
+    /// no lock.
+    pub(crate) fn prepare_batch_if_new(
+        &self,
+        records: impl IntoIterator<Item = Record>,
+    ) -> PreparedBatch {
         let checked = |record: Record| (record.checked(), IfKnown::Skip);
-        let PreparedBatch(prepared) = self.prepare_batch(records.into_iter().map(checked));
+        self.prepare_batch(records.into_iter().map(checked))
+    }
+
+    /// Writes a prepared batch up to the first record that fails to be written.
+    pub(crate) fn put_in_order(&self, batch: PreparedBatch) -> Result<Vec<Result<Ack>>> {
+        let PreparedBatch(prepared) = batch;
         let mut failed: Option<Error> = None;
         self.inner().transact(|txn| {
             let put_one = |(record, if_known)| {
@@ -349,6 +363,13 @@ impl Store {
 
 /// Records to be written under one lock, each with its rule for records that the log already has.
 pub(crate) struct PreparedBatch(Vec<(Result<PreparedRecord>, IfKnown)>);
+
+impl PreparedBatch {
+    /// Adds the records of another batch after those of this one.
+    pub(crate) fn append(&mut self, other: PreparedBatch) {
+        self.0.extend(other.0);
+    }
+}
 
 /// Checks a record from a caller. The arguments of a call must match the given hash, unless they
 /// were redacted earlier, as in a call that was read from a log.

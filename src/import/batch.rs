@@ -4,14 +4,16 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 use crate::collections::{
-    Ack, AckStatus, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, ObservabilityStore, RECORD_BYTES,
+    Ack, AckStatus, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, ObservabilityStore, PreparedBatch,
+    RECORD_BYTES,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::line::text_len;
 use crate::record::{Conversation, ConversationMessage, ConversationTurn, Kind, Record, ToolCall};
-use crate::store::{Store, Tombstones};
+use crate::store::{Reads, Store, Tombstones};
 
 /// The operations that an import needs of the log. The tests implement it in memory.
 pub(super) trait Log {
@@ -19,6 +21,11 @@ pub(super) trait Log {
     fn get_tool_call(&self, request_id: Uuid, call_id: &str) -> Result<Option<ToolCall>>;
     fn get_message(&self, id: Uuid) -> Result<Option<ConversationMessage>>;
     fn get_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>>;
+
+    /// Whether the log has messages with these ids, and turns.
+    fn has(&self, _messages: &[Uuid], _turns: &[Uuid]) -> Result<Option<(Vec<bool>, Vec<bool>)>> {
+        Ok(None)
+    }
 
     /// The conversation with this id.
     fn conversation(&self, _id: Uuid) -> Result<Option<Conversation>> {
@@ -68,6 +75,22 @@ impl Log for Store {
         Store::get_turn(self, id)
     }
 
+    fn has(&self, messages: &[Uuid], turns: &[Uuid]) -> Result<Option<(Vec<bool>, Vec<bool>)>> {
+        self.inner().with_snapshot(|view| {
+            let has = |kind, ids: &[Uuid]| {
+                let mut text = [0; Hyphenated::LENGTH];
+                let ids = ids.iter();
+                ids.map(|id| {
+                    view.find(kind, [id.hyphenated().encode_lower(&mut text), ""])
+                        .is_some()
+                })
+                .collect()
+            };
+            let messages = has(Kind::Messages, messages);
+            Ok(Some((messages, has(Kind::ConversationTurns, turns))))
+        })
+    }
+
     fn conversation(&self, id: Uuid) -> Result<Option<Conversation>> {
         Ok(self.get_conversation(id)?.map(|(found, _)| found))
     }
@@ -114,9 +137,13 @@ type Answers = Result<Vec<Result<Ack>>>;
 /// The source of a record, with its position in its batch.
 type From = (u32, Place);
 
+/// A batch of which only the first records are prepared.
+type HalfPrepared = (PreparedBatch, Vec<Record>);
+
 /// A thread that writes batches while lines are read.
 struct Writer {
-    batches: Option<SyncSender<Vec<Record>>>,
+    store: Store,
+    batches: Option<SyncSender<HalfPrepared>>,
     answers: Receiver<Answers>,
     thread: Option<JoinHandle<()>>,
 }
@@ -125,11 +152,13 @@ impl Writer {
     /// `None` if the log cannot be shared, or if there is no thread to be had.
     fn start(log: &dyn Log) -> Option<Writer> {
         let store = log.shared()?;
-        let (batches, waiting) = sync_channel::<Vec<Record>>(1);
+        let (batches, waiting) = sync_channel::<HalfPrepared>(1);
         let (told, answers) = sync_channel(1);
+        let writer = store.clone();
         let work = move || {
-            for records in waiting {
-                if told.send(store.record_batch_if_new(records)).is_err() {
+            for (mut batch, rest) in waiting {
+                batch.append(writer.prepare_batch_if_new(rest));
+                if told.send(writer.put_in_order(batch)).is_err() {
                     return;
                 }
             }
@@ -137,6 +166,7 @@ impl Writer {
         let name = "decklog-import".to_owned();
         let thread = thread::Builder::new().name(name).spawn(work).ok()?;
         Some(Writer {
+            store,
             batches: Some(batches),
             answers,
             thread: Some(thread),
@@ -231,17 +261,22 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// Any error that does not concern a single record. It ends the import.
     pub(super) fn send(&mut self) -> Result<Sent> {
-        let sent = self.wait()?;
         let (from, records) = self.drain(true);
         if self.has_sent && self.writer.is_none() {
             self.writer = Writer::start(self.log);
         }
         self.has_sent = true;
-        let batches = self.writer.as_ref().and_then(|it| it.batches.as_ref());
-        let Some(batches) = batches else {
-            return sent.and(from, self.log.record_batch(records));
+        let Some(writer) = &self.writer else {
+            return Sent::default().and(from, self.log.record_batch(records));
         };
-        if batches.send(records).is_err() {
+        // Redaction needs no lock. That of a third of the records leaves as much to do for this
+        // thread as for the other.
+        let mut records = records;
+        let rest = records.split_off(records.len() / 3);
+        let batch = (writer.store.prepare_batch_if_new(records), rest);
+        let sent = self.wait()?;
+        let batches = self.writer.as_ref().and_then(|it| it.batches.as_ref());
+        if batches.is_none_or(|batches| batches.send(batch).is_err()) {
             return Err(ended());
         }
         self.writing = Some(from);

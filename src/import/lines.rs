@@ -18,6 +18,54 @@ pub(super) enum Line<'a> {
     TooLong(u64),
 }
 
+/// Some consecutive lines, held together.
+#[derive(Default)]
+pub(super) struct Chunk {
+    bytes: Vec<u8>,
+    lines: Vec<Held>,
+}
+
+/// A line of a chunk: where it ends, and whether it is complete.
+enum Held {
+    Whole(usize),
+    Last(usize),
+    TooLong(u64),
+}
+
+impl Chunk {
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.lines.clear();
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn add(&mut self, line: &Line<'_>) {
+        let held = match line {
+            Line::TooLong(bytes) => Held::TooLong(*bytes),
+            Line::Whole(bytes) | Line::Last(bytes) => {
+                self.bytes.extend_from_slice(bytes);
+                match line {
+                    Line::Whole(_) => Held::Whole(self.bytes.len()),
+                    _ => Held::Last(self.bytes.len()),
+                }
+            }
+        };
+        self.lines.push(held);
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Line<'_>> {
+        let mut start = 0;
+        self.lines.iter().map(move |held| match held {
+            Held::TooLong(bytes) => Line::TooLong(*bytes),
+            Held::Whole(end) => Line::Whole(&self.bytes[std::mem::replace(&mut start, *end)..*end]),
+            Held::Last(end) => Line::Last(&self.bytes[std::mem::replace(&mut start, *end)..*end]),
+        })
+    }
+}
+
 /// Iterates over the lines of an input. The last line needs no LF.
 pub(super) struct Lines<R> {
     input: R,

@@ -9,8 +9,9 @@ use xxhash_rust::xxh3::Xxh3;
 use super::agent::{LineReader, Reader, Whole, WholeReader};
 use super::batch::Place;
 use super::checkpoint::{Checkpoint, Hashed, Reading, State};
+use super::facts::Facts;
 use super::format::{self, Detected, HEAD_BYTES};
-use super::lines::{self, Line, Lines};
+use super::lines::{self, Chunk, Line, Lines};
 use super::run::KeptLines;
 use super::tee::Tee;
 use super::walk::{self, Found};
@@ -18,6 +19,9 @@ use super::{Format, Importer, Progress, without_bom};
 use crate::error::{Error, Result};
 
 const READ_BYTES: usize = 256 << 10;
+/// Number of bytes of lines that are parsed before the log is asked what it has of them. It is
+/// asked once for all, since a reader waits while a batch is written.
+const CHUNK_BYTES: usize = 512 << 10;
 /// Number of bytes between two progress reports.
 const PROGRESS_BYTES: u64 = 1 << 20;
 const UNKNOWN_FORMAT: &str = "cannot tell which tool wrote this file: \
@@ -28,6 +32,15 @@ pub(super) enum Stop {
     /// The rest of the file cannot be read. Other files may be readable.
     Source(Place, Error),
     Log(Error),
+}
+
+/// A parsed line.
+enum Item<'a> {
+    Empty,
+    Facts(Vec<Facts<'a>>),
+    Unfinished,
+    /// With the reason.
+    Broken(String),
 }
 
 /// How a file is read from its start.
@@ -299,13 +312,32 @@ impl Importer<'_> {
         let input = BufReader::with_capacity(READ_BYTES, input);
         let lines = Lines::new(input, self.line_bytes_max);
         let mut lines = lines.after(from.number, from.bytes);
+        let mut chunk = Chunk::default();
         while let Some((_, reader)) = &mut reader {
             place.line = lines.number() + 1;
-            let line = lines.read_next();
-            let line = line.map_err(|e| Stop::Source(place, Error::io("read", path, e)))?;
-            let Some(line) = line else { break };
-            is_end_of_line = matches!(line, Line::Whole(_));
-            self.line(place, &line, &mut **reader)?;
+            chunk.clear();
+            let mut stop = None;
+            while chunk.len() < CHUNK_BYTES {
+                match lines.read_next() {
+                    Ok(Some(line)) => {
+                        is_end_of_line = matches!(line, Line::Whole(_));
+                        chunk.add(&line);
+                    }
+                    Ok(None) => break,
+                    Err(e) => {
+                        let place = Place {
+                            line: lines.number() + 1,
+                            ..place
+                        };
+                        stop = Some(Stop::Source(place, Error::io("read", path, e)));
+                        break;
+                    }
+                }
+            }
+            if !self.chunk(place, &chunk, &mut **reader)? && stop.is_none() {
+                break;
+            }
+            stop.map_or(Ok(()), Err)?;
             if lines.bytes_read() - shown >= PROGRESS_BYTES {
                 shown = lines.bytes_read();
                 self.show_progress(path, shown);
@@ -352,36 +384,66 @@ impl Importer<'_> {
         Ok(detected)
     }
 
-    fn line(&mut self, place: Place, line: &Line<'_>, reader: &mut dyn LineReader) -> Result<()> {
+    /// Imports the lines of a chunk, the first of which is at this place. Returns whether there are
+    /// any.
+    fn chunk(
+        &mut self,
+        mut place: Place,
+        chunk: &Chunk,
+        reader: &mut dyn LineReader,
+    ) -> Result<bool> {
+        let mut items = Vec::new();
+        for line in chunk.iter() {
+            items.push((place, self.item(&line, place.line, reader)));
+            place.line += 1;
+        }
+        let facts = items.iter().filter_map(|(_, item)| match item {
+            Item::Facts(facts) => Some(facts),
+            _ => None,
+        });
+        self.run.look_up(facts.flatten())?;
+        let is_any = !items.is_empty();
+        for (place, item) in items {
+            if !matches!(item, Item::Empty) {
+                self.run.count_line(place);
+            }
+            match item {
+                Item::Empty => {}
+                Item::Facts(facts) => {
+                    for facts in facts {
+                        self.run.take(place, facts)?;
+                    }
+                }
+                Item::Unfinished => self.run.unfinished(place),
+                Item::Broken(reason) => self.run.broken(place, reason),
+            }
+        }
+        Ok(is_any)
+    }
+
+    /// Parses a line.
+    fn item<'t>(&self, line: &Line<'t>, number: u64, reader: &mut dyn LineReader) -> Item<'t> {
         let is_last = matches!(line, Line::Last(_));
         let bytes = match line {
             Line::Whole(bytes) | Line::Last(bytes) => without_bom(bytes).trim_ascii(),
             Line::TooLong(bytes) => {
-                self.run.count_line(place);
                 let most = self.line_bytes_max;
-                let reason = format!("the line has {bytes} bytes: at most {most} are read");
-                self.run.broken(place, reason);
-                return Ok(());
+                return Item::Broken(format!(
+                    "the line has {bytes} bytes: at most {most} are read"
+                ));
             }
         };
         if bytes.is_empty() {
-            return Ok(());
+            return Item::Empty;
         }
-        self.run.count_line(place);
         let facts = match std::str::from_utf8(bytes) {
-            Ok(text) => reader.read(place.line, text),
+            Ok(text) => reader.read(number, text),
             Err(e) => Err(format!("not UTF-8 at byte {}", e.valid_up_to())),
         };
         match facts {
-            Ok(facts) => (facts.into_iter()).try_for_each(|facts| self.run.take(place, facts)),
-            Err(_) if is_last && lines::is_unfinished(bytes) => {
-                self.run.unfinished(place);
-                Ok(())
-            }
-            Err(reason) => {
-                self.run.broken(place, reason);
-                Ok(())
-            }
+            Ok(facts) => Item::Facts(facts),
+            Err(_) if is_last && lines::is_unfinished(bytes) => Item::Unfinished,
+            Err(reason) => Item::Broken(reason),
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -12,11 +11,11 @@ use super::Run;
 use super::headings::of_cwd;
 use crate::error::Result;
 use crate::import::batch::Place;
-use crate::import::facts::{ConversationRef, Counted, Said, uncount};
+use crate::import::facts::{ConversationRef, Counted, Facts, Said, uncount};
 use crate::import::ids::{IdMap, IdSet};
 use crate::record::{
-    Client, Conversation, ConversationMessage, ConversationStatus, NAME_BYTES_MAX, Record, Role,
-    Timestamp,
+    Client, Conversation, ConversationMessage, ConversationStatus, ConversationTurn,
+    NAME_BYTES_MAX, Record, Role, Timestamp,
 };
 
 /// The messages seen so far, over all files except where noted.
@@ -32,6 +31,8 @@ pub(super) struct Messages {
     pub(super) shared: IdSet,
     pub(super) before: Before,
     names: HashSet<Arc<str>>,
+    /// Ids of messages and of turns that the log did not have before this chunk of lines.
+    absent: [IdSet; 2],
 }
 
 /// The messages of a file so far: whether another session has any of them under the same id.
@@ -104,10 +105,61 @@ impl Messages {
         self.standing.clear();
         self.shared.clear();
         self.before = Before::default();
+        self.absent = Default::default();
     }
 }
 
 impl Run<'_> {
+    /// Looks up at once which messages and turns of these lines the log has.
+    pub(in crate::import) fn look_up<'f>(
+        &mut self,
+        facts: impl Iterator<Item = &'f Facts<'f>>,
+    ) -> Result<()> {
+        let (mut messages, mut turns) = (Vec::new(), Vec::new());
+        for facts in facts {
+            for said in facts.said.iter().chain(&facts.advice) {
+                let Some(counted) = said.counted else {
+                    continue;
+                };
+                messages.push(counted.response);
+                if let (Some(line), Some(_)) = (counted.line, said.message.part_of) {
+                    messages.push(line);
+                    turns.push(line);
+                }
+            }
+        }
+        for absent in &mut self.messages.absent {
+            absent.clear();
+        }
+        if let Some((has_messages, has_turns)) = self.batch.log().has(&messages, &turns)? {
+            let [absent_messages, absent_turns] = &mut self.messages.absent;
+            for (absent, ids, has) in [
+                (absent_messages, messages, has_messages),
+                (absent_turns, turns, has_turns),
+            ] {
+                let ids = ids.into_iter().zip(has);
+                absent.extend(ids.filter(|(_, has)| !has).map(|(id, _)| id));
+            }
+        }
+        Ok(())
+    }
+
+    /// The message with this id in the log.
+    fn logged_message(&self, id: Uuid) -> Result<Option<ConversationMessage>> {
+        if self.messages.absent[0].contains(&id) {
+            return Ok(None);
+        }
+        self.batch.log().get_message(id)
+    }
+
+    /// The turn with this id in the log.
+    fn logged_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
+        if self.messages.absent[1].contains(&id) {
+            return Ok(None);
+        }
+        self.batch.log().get_turn(id)
+    }
+
     /// Adds the message of a line of a thread. `answered` is the call whose only result the line
     /// is.
     pub(super) fn say(
@@ -193,10 +245,9 @@ impl Run<'_> {
     }
 
     fn standing(&mut self, response: Uuid, message: &ConversationMessage) -> Result<Standing> {
-        let entry = match self.messages.standing.entry(response) {
-            Entry::Occupied(entry) => return Ok(*entry.get()),
-            Entry::Vacant(entry) => entry,
-        };
+        if let Some(standing) = self.messages.standing.get(&response) {
+            return Ok(*standing);
+        }
         let of = |known: &Request| {
             if *known == Request::of(message) {
                 Standing::Here
@@ -208,18 +259,19 @@ impl Run<'_> {
             Some(known) => of(known),
             // The id is used by a part of another response.
             None if self.messages.handed.contains(&response) => Standing::Elsewhere,
-            None => match self.batch.log().get_message(response)? {
+            None => match self.logged_message(response)? {
                 Some(known) => of(&Request::of(&known)),
                 None => Standing::New,
             },
         };
-        Ok(*entry.insert(standing))
+        self.messages.standing.insert(response, standing);
+        Ok(standing)
     }
 
     /// Whether the message with this id is in another conversation of the log; `None` if the log
     /// has no such message.
     fn is_elsewhere(&self, id: Uuid, message: &ConversationMessage) -> Result<Option<bool>> {
-        let known = self.batch.log().get_message(id)?;
+        let known = self.logged_message(id)?;
         Ok(known.map(|known| known.conversation_id != message.conversation_id))
     }
 
@@ -256,7 +308,7 @@ impl Run<'_> {
         // provided that both files use the same ids for their lines. A resumed session may give
         // each line a new id.
         let has_same_ids = self.shares_lines(message)?
-            || !self.messages.before.is_any && self.batch.log().get_turn(line)?.is_some();
+            || !self.messages.before.is_any && self.logged_turn(line)?.is_some();
         if !has_same_ids {
             return Ok(false);
         }
@@ -267,14 +319,15 @@ impl Run<'_> {
         };
         Ok(match self.messages.requests.get(&response) {
             Some(known) => is_it(known),
-            None => (self.batch.log().get_message(response)?)
-                .is_some_and(|known| is_it(&Request::of(&known))),
+            None => {
+                (self.logged_message(response)?).is_some_and(|known| is_it(&Request::of(&known)))
+            }
         })
     }
 
     /// Whether a line was recorded in another thread.
     fn is_of_another(&self, line: Uuid, thread: Option<Uuid>) -> Result<bool> {
-        let recorded = self.batch.log().get_turn(line)?;
+        let recorded = self.logged_turn(line)?;
         let recorded = recorded.map(|turn| turn.thread_id);
         // The first occurrence in this import is not in the log yet.
         let first = recorded.or_else(|| self.turns.get(&line).map(|turn| turn.thread));

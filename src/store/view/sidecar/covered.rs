@@ -1,9 +1,11 @@
 //! What the sidecar says of a segment, and how that is compared with the file.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use xxhash_rust::xxh3::Xxh3;
 
 use super::now_ns;
-use crate::index::encoded_as;
+use crate::index::{encoded_as, run_all};
 use crate::segment::seal::read_through;
 use crate::segment::{Found, SegmentName, Span, scan};
 use crate::storage::{Access, FileStat, FileTimes, Storage, StorageFile};
@@ -14,6 +16,9 @@ use crate::store::view::state::{Segment, State};
 const GROWING_NS: i64 = 86_400_000_000_000;
 /// Of a segment that may grow, this many bytes before the covered end are compared.
 const COMPARED_BYTES: u64 = 1 << 20;
+/// With fewer bytes to read than this, another thread does not pay off.
+const PARALLEL_BYTES_MIN: u64 = 4 << 20;
+const THREADS_MAX: usize = 4;
 
 /// The sidecar's entry for a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,8 +74,37 @@ impl Covered {
     }
 }
 
+/// Compares all segments with their files, on several cores if much is to be read. `None` if one
+/// differs from the state.
+pub(super) fn cover_all(storage: &dyn Storage, state: &State) -> Option<Vec<Covered>> {
+    let segments = &state.segments;
+    let unread = segments.iter().map(|it| it.end.saturating_sub(it.verified));
+    let is_much = unread.sum::<u64>() >= PARALLEL_BYTES_MIN;
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = if is_much { cores().min(THREADS_MAX) } else { 1 };
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut covered = Vec::new();
+        let mut is_same = true;
+        while is_same {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(segment) = segments.get(place) else {
+                break;
+            };
+            let found = cover(storage, state, segment);
+            is_same = found.is_some();
+            covered.push((place, found));
+        }
+        covered
+    };
+    let results = run_all(threads > 1, (0..threads).map(|_| &work));
+    let mut covered: Vec<_> = results.into_iter().flatten().collect();
+    covered.sort_unstable_by_key(|(place, _)| *place);
+    covered.into_iter().map(|(_, found)| found).collect()
+}
+
 /// `None` if the segment differs from the state.
-pub(super) fn cover(storage: &dyn Storage, state: &State, segment: &Segment) -> Option<Covered> {
+fn cover(storage: &dyn Storage, state: &State, segment: &Segment) -> Option<Covered> {
     let now_ns = now_ns();
     if segment.identity == 0 {
         // The segment was removed but keeps its index.

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
 pub(in crate::store) use self::covered::Covered;
-use self::covered::cover;
+use self::covered::cover_all;
 use super::state::{Segment, State};
 use crate::index::{
     Blob, BlobFile, BlobSink, Codec, In, Index, Out, SavedFile, Source, encoded_as,
@@ -263,10 +263,7 @@ fn write(
     temporary: &str,
 ) -> io::Result<()> {
     let differs = || io::Error::other("the segments differ from the state");
-    let mut covered = Vec::with_capacity(state.segments.len());
-    for segment in &state.segments {
-        covered.push(cover(storage, state, segment).ok_or_else(differs)?);
-    }
+    let covered = cover_all(storage, state).ok_or_else(differs)?;
     remove_if_there(storage, temporary)?;
     let file = storage.open(temporary, Access::Append)?;
     let id = Uuid::new_v4().as_u64_pair().0;
