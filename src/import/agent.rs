@@ -219,8 +219,8 @@ impl Home {
 
     /// A path under the home, with `/` between names.
     pub(super) fn join(&self, path: &str) -> PathBuf {
-        path.split('/')
-            .fold(self.0.clone(), |path, name| path.join(name))
+        let names = path.split('/').filter(|name| !name.is_empty());
+        names.fold(self.0.clone(), |path, name| path.join(name))
     }
 
     /// The folder that an environment variable names, else the one under the home.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use super::agent::Agent;
 use super::lines::{self, Line, Lines};
-use super::{claude_code, codex};
+use super::{claude_code, codex, copilot_cli, gemini_cli};
 use crate::error::{Error, Result};
 
 /// Maximum number of lines read before the format of a file counts as unknown.
@@ -51,6 +51,10 @@ formats! {
     ClaudeCode = "claude-code": claude_code::ClaudeCode,
     /// `codex`: the rollout files of Codex CLI, `~/.codex/sessions/*/*/*/rollout-*.jsonl`.
     Codex = "codex": codex::Codex,
+    /// `copilot-cli`: the event files of Copilot CLI, `~/.copilot/session-state/*/events.jsonl`.
+    CopilotCli = "copilot-cli": copilot_cli::CopilotCli,
+    /// `gemini-cli`: the chat files of Gemini CLI, `~/.gemini/tmp/*/chats/*`.
+    GeminiCli = "gemini-cli": gemini_cli::GeminiCli,
 }
 
 impl fmt::Display for Format {

@@ -72,8 +72,10 @@ pub(super) struct Step {
     pub(super) error: Option<String>,
     /// The message is the agent's own: instructions, a summary, a notice.
     pub(super) is_harness: bool,
-    /// The step that carries the tokens, if it is another one.
+    /// The first step of the response, if it is another one.
     pub(super) part_of: Option<Uuid>,
+    /// The step only reports tokens and is not a turn.
+    pub(super) is_usage: bool,
     /// Types that were not understood.
     pub(super) others: Others,
 }
@@ -97,6 +99,7 @@ impl Step {
             error: None,
             is_harness: false,
             part_of: None,
+            is_usage: false,
             others: Others::default(),
         }
     }
@@ -162,6 +165,17 @@ impl Thread {
         }
     }
 
+    /// The thread of a sub-agent of this session.
+    pub(super) fn agent(&self, id: Uuid, parent: Uuid) -> Thread {
+        Thread {
+            id,
+            parent: Some(parent),
+            latest: None,
+            has_prompt: false,
+            ..self.clone()
+        }
+    }
+
     /// The id of a step: `key` is unique in the session.
     pub(super) fn key(&self, format: &str, key: &str) -> Uuid {
         named(&format!("{format}:step"), &format!("{}:{key}", self.id))
@@ -196,22 +210,16 @@ impl Thread {
     /// The facts of a step.
     pub(super) fn facts(&mut self, format: &str, mut step: Step) -> Result<Facts<'static>, String> {
         let mut facts = Facts::default();
-        let turn = ConversationTurn {
-            id: step.id,
-            parent_id: step.parent.or(self.latest),
-            message_id: step.part_of.unwrap_or(step.id),
-            kind: step.turn_kind(),
-            content: step.turn_content(),
-            created_at: Validity::at(step.at),
-            thread_id: Some(self.id),
-        };
-        self.latest = Some(step.id);
-        if turn.kind == TurnKind::User
-            && !self.has_prompt
-            && let Some(prompt) = of_prompt(&turn.content)
-        {
-            self.has_prompt = true;
-            facts.headings.extend(self.titled(Origin::Prompt, &prompt));
+        if !step.is_usage {
+            let turn = self.turn(&step);
+            if turn.kind == TurnKind::User
+                && !self.has_prompt
+                && let Some(prompt) = of_prompt(&turn.content)
+            {
+                self.has_prompt = true;
+                facts.headings.extend(self.titled(Origin::Prompt, &prompt));
+            }
+            facts.turn = Some(turn);
         }
         let mut message = blank_message(step.id, self.id, step.role, step.at)?;
         message.part_of = step.part_of;
@@ -261,11 +269,23 @@ impl Thread {
             message,
             counted: Some(Counted {
                 response: step.id,
-                line: Some(step.id),
+                line: (!step.is_usage).then_some(step.id),
             }),
         });
-        facts.turn = Some(turn);
         Ok(facts)
+    }
+
+    fn turn(&mut self, step: &Step) -> ConversationTurn {
+        let before = self.latest.replace(step.id);
+        ConversationTurn {
+            id: step.id,
+            parent_id: step.parent.or(before),
+            message_id: step.part_of.unwrap_or(step.id),
+            kind: step.turn_kind(),
+            content: step.turn_content(),
+            created_at: Validity::at(step.at),
+            thread_id: Some(self.id),
+        }
     }
 
     fn request(&self, format: &str, (turn, at): (Uuid, i64), call: Call) -> ToolCallReq {

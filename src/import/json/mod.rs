@@ -7,6 +7,7 @@ mod scan;
 mod shape;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use chrono::DateTime;
 use serde::de::IgnoredAny;
@@ -89,6 +90,13 @@ pub(super) fn array(raw: Raw<'_>) -> Result<Option<Vec<&str>>, String> {
     Ok(Some(items.into_iter().map(RawValue::get).collect()))
 }
 
+/// The members of an object by their names; `None` if it is missing or other JSON.
+pub(super) fn members(raw: Raw<'_>) -> Result<Option<BTreeMap<String, Raw<'_>>>, String> {
+    let text = raw.0.filter(|raw| raw.starts_with('{'));
+    let members = text.map(|text| serde_json::from_str(text).map_err(|e| reason(&e)));
+    members.transpose()
+}
+
 /// The text of a string; `None` if it is missing or other JSON. A lone surrogate is an error,
 /// because UTF-8 cannot represent it.
 pub(super) fn text(raw: Raw<'_>) -> Result<Option<Cow<'_, str>>, String> {
@@ -130,6 +138,12 @@ pub(super) fn is_true(raw: Raw<'_>) -> bool {
 /// The non-negative integer in the member.
 pub(super) fn number(raw: Raw<'_>) -> Option<u64> {
     raw.0?.parse().ok()
+}
+
+/// The number in the member, if it is finite.
+pub(super) fn float(raw: Raw<'_>) -> Option<f64> {
+    let number: f64 = raw.0?.parse().ok()?;
+    number.is_finite().then_some(number)
 }
 
 /// The epoch milliseconds of an RFC 3339 time; `None` if it is missing.

@@ -3,13 +3,16 @@
 // A `json!` as an argument reads best without `&`.
 #![allow(clippy::needless_pass_by_value)]
 
+mod agents;
 mod checkpoint_faults;
 mod checkpoints;
 mod claude_code;
 mod codex;
+mod copilot_cli;
 mod cuts;
 mod files;
 mod forks;
+mod gemini_cli;
 mod log;
 mod messages;
 mod mutilated;
