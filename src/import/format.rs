@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use super::agent::Agent;
 use super::lines::{self, Line, Lines};
-use super::{claude_code, codex, copilot_cli, gemini_cli};
+use super::{claude_code, codex, copilot_cli, gemini_cli, pi, qwen_code};
 use crate::error::{Error, Result};
 
 /// Maximum number of lines read before the format of a file counts as unknown.
@@ -55,6 +55,10 @@ formats! {
     CopilotCli = "copilot-cli": copilot_cli::CopilotCli,
     /// `gemini-cli`: the chat files of Gemini CLI, `~/.gemini/tmp/*/chats/*`.
     GeminiCli = "gemini-cli": gemini_cli::GeminiCli,
+    /// `pi`: the session files of pi, `~/.pi/agent/sessions/*/*.jsonl`.
+    Pi = "pi": pi::Pi,
+    /// `qwen-code`: the chat files of Qwen Code, `~/.qwen/projects/*/chats/*.jsonl`.
+    QwenCode = "qwen-code": qwen_code::QwenCode,
 }
 
 impl fmt::Display for Format {

@@ -38,6 +38,8 @@ mod heading;
 mod ids;
 mod json;
 mod lines;
+mod pi;
+mod qwen_code;
 mod reading;
 mod report;
 mod run;

@@ -2,6 +2,7 @@
 //! result and tokens. An importer fills it in; the facts of the log follow from it.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -153,6 +154,29 @@ pub(super) struct Thread {
     /// The turn of the previous step.
     pub(super) latest: Option<Uuid>,
     has_prompt: bool,
+}
+
+/// The turns of entries each of which names the one before it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Tree {
+    /// The turn of each entry, or the turn before it if it is none.
+    turns: BTreeMap<String, Option<Uuid>>,
+    latest: Option<Uuid>,
+}
+
+impl Tree {
+    /// The turn of the entry that is named as the one before; the latest one if that entry is not
+    /// in the file.
+    pub(super) fn before(&self, parent: Option<&str>) -> Option<Uuid> {
+        let turn = self.turns.get(parent?);
+        turn.copied().unwrap_or(self.latest)
+    }
+
+    /// Adds an entry.
+    pub(super) fn add(&mut self, entry: String, turn: Option<Uuid>) {
+        self.turns.insert(entry, turn);
+        self.latest = turn;
+    }
 }
 
 impl Thread {

@@ -8,6 +8,7 @@ use super::{Session, read};
 use crate::import::agent::{Agent, Home, LineReader, Reader};
 use crate::import::facts::Facts;
 use crate::import::json::{self, shapes};
+use crate::import::qwen_code::is_line;
 
 /// The importer.
 pub(in crate::import) struct ClaudeCode;
@@ -40,7 +41,8 @@ impl Agent for ClaudeCode {
                 _ => false,
             })
         };
-        marks().unwrap_or(false)
+        // Lines of Qwen Code have the same base fields.
+        marks().unwrap_or(false) && is_line(line) != Some(true)
     }
 
     /// The metadata file of a sub-agent.

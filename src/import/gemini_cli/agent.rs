@@ -62,11 +62,7 @@ pub(in crate::import) fn is_chat(head: &[u8]) -> bool {
     has("\"sessionId\"") && (has("\"projectHash\"") || has("\"messages\""))
 }
 
-pub(in crate::import) fn chat(
-    path: &Path,
-    state: Option<&RawValue>,
-    format: &'static str,
-) -> Option<Chat> {
+fn chat(path: &Path, state: Option<&RawValue>, format: &'static str) -> Option<Chat> {
     let mut chat: Chat = match state {
         Some(state) => serde_json::from_str(state.get()).ok()?,
         None => Chat::default(),

@@ -20,7 +20,7 @@ use super::ids::{IdSet, foreign_id};
 use super::json::{self, Raw};
 use super::step::{self, Outcome, Step, Thread};
 use crate::record::Role;
-pub(super) use agent::{GeminiCli, chat, document, is_chat, is_document};
+pub(super) use agent::{GeminiCli, document, is_chat, is_document};
 pub(super) use parts::Parts;
 use shape::{Call, Entry, Thought, Tokens};
 
@@ -71,7 +71,7 @@ impl Chat {
         let directories = json::array(entry.directories)?.unwrap_or_default();
         let first = || serde_json::from_str(directories.first()?).ok();
         self.thread.cwd = self.project.clone().or_else(first);
-        "google".clone_into(self.thread.vendor.get_or_insert_default());
+        self.thread.vendor = (self.format == FORMAT).then(|| "google".to_owned());
         Ok(())
     }
 

@@ -97,7 +97,7 @@ pub(super) fn tokens(report: &Report) -> [u64; 5] {
     ]
 }
 
-const SAMPLES: [(Format, &str, &str); 4] = [
+const SAMPLES: [(Format, &str, &str); 7] = [
     (
         Format::CopilotCli,
         "copilot-cli/subagent.ndjson",
@@ -114,6 +114,9 @@ const SAMPLES: [(Format, &str, &str); 4] = [
         "gemini-cli/chat.ndjson",
         "chats/session-1.jsonl",
     ),
+    (Format::Pi, "pi/session.ndjson", "2025_x.jsonl"),
+    (Format::Pi, "pi/compaction.ndjson", "2025_x.jsonl"),
+    (Format::QwenCode, "qwen-code/session.ndjson", "x.jsonl"),
 ];
 
 /// Values that no member expects.

@@ -16,6 +16,8 @@ mod gemini_cli;
 mod log;
 mod messages;
 mod mutilated;
+mod pi;
+mod qwen_code;
 mod rollouts;
 mod sources;
 
