@@ -24,8 +24,7 @@ const READ_BYTES: usize = 256 << 10;
 const CHUNK_BYTES: usize = 512 << 10;
 /// Number of bytes between two progress reports.
 const PROGRESS_BYTES: u64 = 1 << 20;
-const UNKNOWN_FORMAT: &str = "cannot tell which tool wrote this file: \
-     name the format (--format claude-code or --format codex)";
+const UNKNOWN_FORMAT: &str = "cannot tell which tool wrote this file: name the format (--format)";
 
 /// Why reading a file stopped early.
 pub(super) enum Stop {

@@ -37,8 +37,9 @@ impl Found {
 /// Why a store's folder is not read.
 const A_STORE: &str = "a decklog store, and no session files: 'decklog replay' reads it";
 
-/// Every session file under a folder, by the names that the agents use, sorted by name on each level: a session comes before the
-/// folder of its sub-agents, which has its name. Stores under the folder are skipped.
+/// Every session file under a folder, by the names that the agents use, sorted by name on each
+/// level: a session comes before the folder of its sub-agents, which has its name. Stores under the
+/// folder are skipped.
 pub(super) fn sources(folder: &Path, format: Option<Format>) -> Vec<Found> {
     let mut found = Vec::new();
     // Symbolic links may point anywhere, including upwards, so each folder is entered once, by its

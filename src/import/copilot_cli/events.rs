@@ -1,5 +1,7 @@
 //! What each kind of event becomes.
 
+use std::borrow::Cow;
+
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::shape::{Attachment, Context, Data, Outcome as Answer, Request};
@@ -20,13 +22,15 @@ impl Session {
         here: Here,
         kind: &str,
         data: &Data<'_>,
-        agent: Option<String>,
+        agent: Option<&str>,
     ) -> Result<Vec<Facts<'static>>, String> {
-        let agent = agent.as_deref();
         let note = |text| note(here, text);
         Ok(match kind {
             "session.start" => self.begin(here.at, data)?,
             "session.resume" => {
+                if !json::is_true(data.was_active) {
+                    self.meter.restart();
+                }
                 self.settings(data.context, data.selected_model)?;
                 vec![Facts::default()]
             }
@@ -41,11 +45,7 @@ impl Session {
             }
             "session.title_changed" => {
                 let title = json::text(data.title)?.unwrap_or_default();
-                let mut facts = Facts::default();
-                facts
-                    .headings
-                    .extend(self.thread.titled(Origin::Model, &title));
-                vec![facts]
+                vec![self.titled(Origin::Model, &title)]
             }
             "user.message" => self.prompt(here, data, agent)?,
             "assistant.message" => self.answer(here, data, agent)?,
@@ -67,42 +67,47 @@ impl Session {
                 }
             }
             "session.shutdown" => self.shutdown(here, data)?,
-            "system.message" => match json::owned_text(data.content)? {
-                Some(text) => {
-                    let mut step = Step::new(here.id, here.at, Role::System);
-                    step.texts.push(text);
-                    self.step(agent, step)?
-                }
-                None => vec![Facts::not_understood(kind)],
-            },
-            "session.error" => {
-                let text = json::owned_text(data.message)?;
-                let mut step = Step::new(here.id, here.at, Role::System);
-                step.is_harness = true;
-                step.error = Some(text.clone().unwrap_or_default());
-                step.texts.extend(text);
-                self.step(agent, step)?
-            }
-            // Texts of the client: notices, the summary before a new context, a skill.
-            "session.info"
-            | "session.warning"
-            | "session.handoff"
-            | "session.compaction_complete"
-            | "session.task_complete"
-            | "skill.invoked"
-            | "system.notification"
-            | "abort" => {
-                let text = data.summary_content.or(data.content).or(data.summary);
-                let text = text.or(data.message).or(data.error).or(data.reason);
-                match note(json::text_or_bytes(text)?.map(|text| text.into_owned())) {
-                    Some(step) => self.step(agent, step)?,
-                    // Without a text it only marks a moment.
-                    None => vec![Facts::default()],
-                }
-            }
             _ if is_state(kind) => vec![Facts::default()],
-            _ => vec![Facts::not_understood(kind)],
+            _ => self.words(here, kind, data, agent)?,
         })
+    }
+
+    /// Texts of the client: notices, errors, the summary before a new context, a skill.
+    fn words(
+        &mut self,
+        here: Here,
+        kind: &str,
+        data: &Data<'_>,
+        agent: Option<&str>,
+    ) -> Result<Vec<Facts<'static>>, String> {
+        let is_known = matches!(
+            kind,
+            "session.info"
+                | "session.warning"
+                | "session.error"
+                | "session.handoff"
+                | "session.compaction_complete"
+                | "session.task_complete"
+                | "skill.invoked"
+                | "system.message"
+                | "system.notification"
+                | "abort"
+        );
+        if !is_known {
+            return Ok(vec![Facts::not_understood(kind)]);
+        }
+        let text = data.summary_content.or(data.content).or(data.summary);
+        let text = text.or(data.message).or(data.error).or(data.reason);
+        let text = json::text_or_bytes(text)?.map(Cow::into_owned);
+        // Without a text it only marks a moment.
+        let Some(mut step) = note(here, text) else {
+            return Ok(vec![Facts::default()]);
+        };
+        step.is_harness = kind != "system.message";
+        if kind == "session.error" {
+            step.error = step.texts.first().cloned();
+        }
+        self.step(agent, step)
     }
 
     fn begin(&mut self, at: i64, data: &Data<'_>) -> Result<Vec<Facts<'static>>, String> {
@@ -173,8 +178,8 @@ impl Session {
             let name = json::owned_text(request.name.or(request.name_too))?;
             match (id, name) {
                 (Some(id), Some(name)) => {
-                    step.calls
-                        .push(self.asked(agent, id, name, request.arguments)?)
+                    let call = self.asked(agent, id, name, request.arguments)?;
+                    step.calls.push(call);
                 }
                 _ => step.others.count("toolRequest"),
             }
@@ -198,7 +203,7 @@ impl Session {
                 ..Tokens::default()
             });
         }
-        self.meter.add(step.model.as_deref(), first, more);
+        self.meter.add(step.model.as_deref(), (first, agent), more);
         self.step(agent, step)
     }
 
@@ -318,7 +323,7 @@ impl Session {
             step.usage = Some(used.usage);
             step.part_of = used.response;
             step.cost_usd = used.cost_usd;
-            facts.extend(self.step(None, step)?);
+            facts.extend(self.step(used.agent.as_deref(), step)?);
         }
         Ok(facts)
     }

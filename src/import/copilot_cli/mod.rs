@@ -108,15 +108,20 @@ impl Session {
         };
         let here = Here { id, at };
         let agent = self.agent(&line, &data)?;
-        let mut facts = self.event(here, &kind, &data, agent)?;
+        let mut facts = self.event(here, &kind, &data, agent.as_deref())?;
         if kind != "session.start"
             && let Some((origin, title)) = self.title.take()
         {
-            let mut titled = Facts::default();
-            titled.headings.extend(self.thread.titled(origin, &title));
-            facts.push(titled);
+            facts.push(self.titled(origin, &title));
         }
         Ok(facts)
+    }
+
+    fn titled(&self, origin: Origin, title: &str) -> Facts<'static> {
+        Facts {
+            headings: self.thread.titled(origin, title).into_iter().collect(),
+            ..Facts::default()
+        }
     }
 
     /// The sub-agent of a line, by the call that started it.

@@ -18,6 +18,7 @@ shapes! {
         spawner: "detachedFromSpawningParentSessionId",
         start_time: "startTime",
         selected_model: "selectedModel",
+        was_active: "sessionWasActive",
         new_model: "newModel",
         title: "title",
         content: "content",

@@ -29,8 +29,9 @@ pub(super) struct Meter {
 #[derive(Default, Serialize, Deserialize)]
 struct Stated {
     output: u64,
-    /// The latest response.
+    /// The latest response, and the sub-agent that got it.
     response: Option<Uuid>,
+    agent: Option<String>,
 }
 
 /// What a model used beyond what the messages stated.
@@ -39,8 +40,9 @@ pub(super) struct Used {
     pub(super) tokens: Tokens,
     /// The object that states it.
     pub(super) usage: String,
-    /// A response of the model.
+    /// The latest response of the model, and the sub-agent that got it.
     pub(super) response: Option<Uuid>,
+    pub(super) agent: Option<String>,
     pub(super) cost_usd: Option<f64>,
 }
 
@@ -51,11 +53,23 @@ fn bare(model: &str) -> &str {
 
 impl Meter {
     /// A message states the output tokens of its model.
-    pub(super) fn add(&mut self, model: Option<&str>, response: Uuid, output: u64) {
+    pub(super) fn add(
+        &mut self,
+        model: Option<&str>,
+        (response, agent): (Uuid, Option<&str>),
+        output: u64,
+    ) {
         let model = bare(model.unwrap_or_default());
         let stated = self.models.entry(model.to_owned()).or_default();
         stated.output = stated.output.saturating_add(output);
         stated.response = Some(response);
+        stated.agent = agent.map(str::to_owned);
+    }
+
+    /// Another client resumed the session. What the messages stated before, and the end of a client
+    /// did not, is not in its counts.
+    pub(super) fn restart(&mut self) {
+        self.models.clear();
     }
 
     /// The client ended. It starts to count from 0 when the session is resumed.
@@ -81,6 +95,7 @@ impl Meter {
                 model,
                 usage: metric.usage.get().unwrap_or_default().to_owned(),
                 response: stated.response,
+                agent: stated.agent,
                 cost_usd: None,
             });
         }
@@ -105,6 +120,7 @@ impl Meter {
     }
 
     /// The cost since the client last ended, in US dollars. It states the total of the session.
+    #[allow(clippy::cast_precision_loss)] // Billionths of a cent.
     fn cost(&mut self, data: &Data<'_>) -> Option<f64> {
         let total = json::number(data.nano_aiu)?;
         let before = std::mem::replace(&mut self.nano_units, total);

@@ -53,7 +53,8 @@ impl Agent for GeminiCli {
 /// Whether a file is one document, by its name.
 pub(in crate::import) fn is_document(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| name.starts_with("session-") && name.ends_with(".json"))
+    let is_json = path.extension().is_some_and(|ext| ext == "json");
+    is_json && name.is_some_and(|name| name.starts_with("session-"))
 }
 
 /// Whether the first bytes of a document are those of a chat.

@@ -1,9 +1,9 @@
 //! Chat files of Gemini CLI.
 //!
-//! Older versions write a chat as one document, newer ones as lines. A message changes after it was
-//! written first: it gets tool calls, their results and the tokens of its response. Its line is then
-//! repeated as a whole. Each of these parts is a step of its own and does not change. The message
-//! that carries the tokens represents the response, and the others are parts of it.
+//! Older versions write a chat as one document, newer ones as lines. A message changes after it
+//! was written first: it gets tool calls, their results and the tokens of its response. Its line is
+//! then repeated as a whole. Each of these parts is a step of its own and does not change. The
+//! message that carries the tokens represents the response, and the others are parts of it.
 
 mod agent;
 mod parts;
@@ -351,8 +351,8 @@ fn outcome(call_id: String, call: &Call<'_>) -> Result<Option<Outcome>, String> 
     }))
 }
 
-/// The prompt includes what was read from the cache, as in the API, unless the total says otherwise.
-/// Thoughts are beside the output there.
+/// The prompt includes what was read from the cache, as in the API, unless the total says
+/// otherwise. Thoughts are beside the output there.
 fn tokens_of(tokens: Tokens<'_>) -> facts::Tokens {
     let number = |raw| json::number(raw).unwrap_or(0);
     let [input, output] = [tokens.input, tokens.output].map(number);

@@ -1,9 +1,10 @@
 //! Session files of pi.
 //!
 //! The entries of a session are a tree: each names the one before it. A fork starts with its own
-//! header and then repeats entries of its parent. They have the same ids here in both files, so that
-//! they are counted once even if the parent is gone. The ids of the entries themselves are short,
-//! and an old file gets them when it is opened again, so an entry is known by its time and content.
+//! header and then repeats entries of its parent. They have the same ids here in both files, so
+//! that they are counted once even if the parent is gone. The ids of the entries themselves are
+//! short, and an old file gets them when it is opened again. An entry is therefore known by its
+//! time and content.
 
 mod agent;
 mod shape;
@@ -32,8 +33,8 @@ const CUSTOM: [&str; 2] = ["\"role\":\"custom\"", "\"role\":\"hookMessage\""];
 struct Session {
     thread: Thread,
     turns: Tree,
-    /// Entries before this time, in epoch milliseconds, are copies from the parent session, the file
-    /// of which exists.
+    /// Entries before this time, in epoch milliseconds, are copies from the parent session, the
+    /// file of which exists.
     copied_until: Option<i64>,
     #[serde(skip)]
     path: PathBuf,
@@ -218,10 +219,10 @@ impl Session {
                 step.usage = message.usage.get().map(str::to_owned);
             }
         }
-        let stop = json::text(message.stop)?.unwrap_or_default();
+        let reason = json::text(message.stop)?.unwrap_or_default();
         let error = json::owned_text(message.error)?;
-        if matches!(&*stop, "error" | "aborted") {
-            step.error = Some(error.unwrap_or_else(|| stop.into_owned()));
+        if matches!(&*reason, "error" | "aborted") {
+            step.error = Some(error.unwrap_or_else(|| reason.into_owned()));
         }
         Ok(vec![self.step(step)?])
     }

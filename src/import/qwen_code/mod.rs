@@ -1,8 +1,8 @@
 //! Chat files of Qwen Code.
 //!
-//! A line is a message or an event of the client, and names the line before it. A fork repeats lines
-//! of its session under its own session id and names that session in them. They keep their ids, so
-//! that they are counted once even if the other file is gone.
+//! A line is a message or an event of the client, and names the line before it. A fork repeats
+//! lines of its session under its own session id and names that session in them. They keep their
+//! ids, so that they are counted once even if the other file is gone.
 
 mod agent;
 mod shape;
@@ -309,7 +309,8 @@ impl Session {
     }
 }
 
-/// Whether system lines of this kind are the state of the client and no content of the conversation.
+/// Whether system lines of this kind are the state of the client and no content of the
+/// conversation.
 fn is_state(subtype: &str) -> bool {
     matches!(
         subtype,

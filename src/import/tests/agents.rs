@@ -1,5 +1,5 @@
-//! What every importer promises: an import that is repeated adds nothing, a session that grows comes
-//! to what it is whole, and no file makes it fail.
+//! What every importer promises: an import that is repeated adds nothing, a session that grows
+//! comes to what it is whole, and no file makes it fail.
 
 use std::fs;
 use std::path::Path;

@@ -59,7 +59,7 @@ fn a_sub_agent_has_its_own_conversation() {
     assert_eq!(talks[1].parent_id, Some(main));
     assert_eq!(talks[1].parent_call_id.as_deref(), Some(call));
     assert_eq!(talks[1].session_id.as_deref(), Some(SESSION));
-    assert_eq!(log.sums(agent), (0, 55, 5));
+    assert_eq!(log.sums(agent), (1500, 55, 6));
     let messages = log.messages();
     let split: Vec<_> = messages
         .iter()
