@@ -104,7 +104,9 @@ impl Session {
             return Ok(vec![Facts::default()]);
         };
         step.is_harness = kind != "system.message";
+        // It is in place of a response.
         if kind == "session.error" {
+            step.role = Role::Assistant;
             step.error = step.texts.first().cloned();
         }
         self.step(agent, step)

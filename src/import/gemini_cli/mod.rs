@@ -167,7 +167,9 @@ impl Chat {
         step.texts = parts.texts;
         step.others = parts.others;
         step.is_harness = role == Role::System;
+        // It is in place of a response.
         if json::text(entry.kind)?.as_deref() == Some("error") {
+            step.role = Role::Assistant;
             step.error = Some(step.texts.join("\n\n"));
         }
         if !(step.texts.is_empty() && step.others.is_empty()) {

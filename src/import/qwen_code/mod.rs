@@ -296,7 +296,12 @@ impl Session {
         texts: Vec<String>,
         error: Option<String>,
     ) -> Result<Vec<Facts<'static>>, String> {
-        let mut step = Step::new(here.id, here.at, Role::System);
+        // An error is in place of a response.
+        let role = match error {
+            Some(_) => Role::Assistant,
+            None => Role::System,
+        };
+        let mut step = Step::new(here.id, here.at, role);
         step.is_harness = true;
         step.texts = texts;
         step.texts.extend(error.clone());

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::log::MemoryLog;
 use super::{held, import_path, sample};
+use crate::import::agent::Home;
 use crate::import::{Format, Importer, Report};
 
 /// The bytes of a sample. Samples of lines are named `.ndjson` there, so that an import of the
@@ -95,6 +96,20 @@ pub(super) fn tokens(report: &Report) -> [u64; 5] {
         report.tokens_cache_read,
         report.tokens_reasoning,
     ]
+}
+
+#[test]
+fn the_places_are_below_the_home() {
+    let home = Home::at(Path::new("/home/me"));
+    for (format, place) in [
+        (Format::CopilotCli, "/home/me/.copilot/session-state"),
+        (Format::GeminiCli, "/home/me/.gemini/tmp"),
+        (Format::Pi, "/home/me/.pi/agent/sessions"),
+        (Format::QwenCode, "/home/me/.qwen/projects"),
+    ] {
+        let places = format.agent().places(&home);
+        assert!(places.contains(&place.into()), "{places:?}");
+    }
 }
 
 const SAMPLES: [(Format, &str, &str); 7] = [

@@ -39,7 +39,7 @@ fn the_tokens_are_those_that_the_client_states_when_it_ends() {
 fn a_sub_agent_has_its_own_conversation() {
     let (log, report) = lines_that_grow("x/events.jsonl", &bytes("copilot-cli/subagent.ndjson"));
     assert_eq!(report.broken, []);
-    assert_eq!(sizes(&report), [16, 3, 3, 2, 19, 5]);
+    assert_eq!(sizes(&report), [16, 3, 3, 2, 19, 6]);
     assert_eq!(tokens(&report), [7200, 313, 1000, 3500, 20]);
     assert_eq!(
         counts(&report),
@@ -72,7 +72,7 @@ fn a_sub_agent_has_its_own_conversation() {
     assert_eq!(cost, [0.025, 0.005]);
     let failed = messages.iter().find(|it| it.error.is_some()).unwrap();
     assert_eq!(failed.error.as_deref(), Some("Too many requests"));
-    assert_eq!(failed.role, Role::System);
+    assert_eq!(failed.role, Role::Assistant);
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn the_lines_of_a_message_that_changes_are_one_message() {
     let (log, report) =
         lines_that_grow("ab/chats/session-1.jsonl", &bytes("gemini-cli/chat.ndjson"));
     assert_eq!(report.broken, []);
-    assert_eq!(sizes(&report), [12, 2, 2, 1, 14, 2]);
+    assert_eq!(sizes(&report), [12, 2, 2, 1, 14, 3]);
     assert_eq!(tokens(&report), [18_305, 105, 0, 15_000, 35]);
     assert_eq!(counts(&report), [("hint", 1), ("user.inlineData", 1)]);
     assert_eq!(log.failed_calls(), ["run_shell_command-1777881844000-bbbb"]);

@@ -82,7 +82,8 @@ fn event(n: u32, before: Option<u32>, subtype: &str, payload: Value) -> Value {
 }
 
 fn text(lines: &[Value]) -> String {
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    let lines = lines.iter().map(Value::to_string);
+    lines.map(|line| line + "\n").collect()
 }
 
 /// A chat with two calls, a summary, a failed request and a title.
@@ -151,7 +152,7 @@ fn chat() -> Vec<Value> {
 fn lines_of_the_client_are_notes_or_its_state() {
     let (log, report) = lines_that_grow("x.jsonl", text(&chat()).as_bytes());
     assert_eq!(report.broken, []);
-    assert_eq!(sizes(&report), [9, 2, 2, 1, 9, 2]);
+    assert_eq!(sizes(&report), [9, 2, 2, 1, 9, 3]);
     assert_eq!(tokens(&report), [200, 20, 0, 80, 6]);
     assert_eq!(
         counts(&report),
@@ -190,7 +191,7 @@ fn what_a_fork_repeats_is_counted_once() {
         let files = [(&*name, chat.as_bytes()), (fork_name, fork.as_bytes())];
         let report = folder(&log, &files);
         assert_eq!((report.broken.len(), report.repeated), (0, 4));
-        assert_eq!(sizes(&report), [11, 2, 2, 2, 11, 3]);
+        assert_eq!(sizes(&report), [11, 2, 2, 2, 11, 4]);
         let id = foreign_id("qwen-code:session", FORK);
         assert_eq!(log.sums(id), (100, 10, 2));
         let talks = log.conversations();
@@ -205,7 +206,7 @@ fn what_a_fork_repeats_is_counted_once() {
     );
     let rest = folder(&log, &[("p.jsonl", chat.as_bytes())]);
     assert_eq!(rest.broken, []);
-    assert_eq!(log.usage().2, 3);
+    assert_eq!(log.usage().2, 4);
     lines_that_grow("f.jsonl", fork.as_bytes());
 }
 
