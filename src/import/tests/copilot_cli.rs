@@ -59,6 +59,11 @@ fn a_sub_agent_has_its_own_conversation() {
     assert_eq!(talks[1].parent_id, Some(main));
     assert_eq!(talks[1].parent_call_id.as_deref(), Some(call));
     assert_eq!(talks[1].session_id.as_deref(), Some(SESSION));
+    for talk in &talks {
+        assert_eq!(talk.agent.as_deref(), Some("copilot-cli"));
+    }
+    let branches = log.messages().into_iter().map(|it| it.git_branch);
+    assert!(branches.eq(vec![Some("fix-cart".to_owned()); 19]));
     assert_eq!(log.sums(agent), (1500, 55, 6));
     let messages = log.messages();
     let split: Vec<_> = messages
