@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use super::agent::Agent;
 use super::lines::{self, Line, Lines};
-use super::{claude_code, codex};
+use super::{aider, claude_code, cline, codex, goose, opencode, zed};
 use crate::error::{Error, Result};
 
 /// Maximum number of lines read before the format of a file counts as unknown.
@@ -49,8 +49,22 @@ macro_rules! formats {
 formats! {
     /// `claude-code`: the session files of Claude Code, `~/.claude/projects/*/*.jsonl`.
     ClaudeCode = "claude-code": claude_code::ClaudeCode,
+    /// `cline`: the tasks of Cline, `<editor>/User/globalStorage/saoudrizwan.claude-dev/tasks/*` and
+    /// `~/.cline/data/tasks/*`.
+    Cline = "cline": cline::Cline,
+    /// `roo-code`: the tasks of Roo Code, `<editor>/User/globalStorage/rooveterinaryinc.roo-cline/tasks/*`.
+    RooCode = "roo-code": cline::RooCode,
     /// `codex`: the rollout files of Codex CLI, `~/.codex/sessions/*/*/*/rollout-*.jsonl`.
     Codex = "codex": codex::Codex,
+    /// `opencode`: the database of opencode, `~/.local/share/opencode/opencode.db`, the files of
+    /// earlier versions beside it, and what `opencode export` writes.
+    OpenCode = "opencode": opencode::OpenCode,
+    /// `goose`: the database of Goose, `~/.local/share/goose/sessions/sessions.db`.
+    Goose = "goose": goose::Goose,
+    /// `zed`: the threads of Zed's agent, `~/.local/share/zed/threads/threads.db`.
+    Zed = "zed": zed::Zed,
+    /// `aider`: the history that Aider keeps in a repository, `.aider.chat.history.md`.
+    Aider = "aider": aider::Aider,
 }
 
 impl fmt::Display for Format {

@@ -25,17 +25,23 @@
 //! Files are read line by line and may be larger than the memory. They are never modified.
 
 mod agent;
+mod aider;
 mod batch;
 mod checkpoint;
 mod claude_code;
+mod cline;
 mod codex;
+#[cfg(feature = "databases")]
+mod database;
 mod expiry;
 mod facts;
 mod format;
+mod goose;
 mod heading;
 mod ids;
 mod json;
 mod lines;
+mod opencode;
 mod reading;
 mod report;
 mod run;
@@ -44,6 +50,7 @@ mod tee;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod zed;
 
 use std::fs;
 use std::path::Path;

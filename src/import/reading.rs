@@ -171,7 +171,8 @@ impl Importer<'_> {
                             let len = source.len();
                             let checkpoint =
                                 Checkpoint::new(source, self.format, len, hash.digest());
-                            let checkpoint = checkpoint.with_cursor(cursor);
+                            let is_open = self.run.is_unfinished(place);
+                            let checkpoint = checkpoint.with_cursor(cursor, is_open);
                             self.checkpoints.add(path, place.file, checkpoint, None);
                         }
                         return Ok(());
@@ -270,7 +271,11 @@ impl Importer<'_> {
     ) -> Result<Option<String>, Stop> {
         self.run.count_file(place);
         self.show_progress(path, 0);
-        let cursor = self.checkpoints.cursor(path, self.format);
+        let known = self.checkpoints.read_before(path, self.format);
+        let cursor = known.map(|(cursor, headings)| {
+            self.run.recall_headings(place, headings);
+            cursor.to_owned()
+        });
         let mut whole = Whole::new(path, input, &mut self.run, place, cursor);
         let is_read = read(&mut whole);
         let cursor = whole.finish()?;

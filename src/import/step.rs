@@ -74,6 +74,9 @@ pub(super) struct Step {
     pub(super) is_harness: bool,
     /// The step that carries the tokens, if it is another one.
     pub(super) part_of: Option<Uuid>,
+    /// The id of the response, if other conversations may have copies of it under other ids. It is
+    /// counted once.
+    pub(super) response: Option<Uuid>,
     /// Types that were not understood.
     pub(super) others: Others,
 }
@@ -97,6 +100,7 @@ impl Step {
             error: None,
             is_harness: false,
             part_of: None,
+            response: None,
             others: Others::default(),
         }
     }
@@ -199,7 +203,7 @@ impl Thread {
         let turn = ConversationTurn {
             id: step.id,
             parent_id: step.parent.or(self.latest),
-            message_id: step.part_of.unwrap_or(step.id),
+            message_id: step.part_of.or(step.response).unwrap_or(step.id),
             kind: step.turn_kind(),
             content: step.turn_content(),
             created_at: Validity::at(step.at),
@@ -213,7 +217,8 @@ impl Thread {
             self.has_prompt = true;
             facts.headings.extend(self.titled(Origin::Prompt, &prompt));
         }
-        let mut message = blank_message(step.id, self.id, step.role, step.at)?;
+        let response = step.response.unwrap_or(step.id);
+        let mut message = blank_message(response, self.id, step.role, step.at)?;
         message.part_of = step.part_of;
         message.reasoning = Some(step.reasoning.join("\n\n")).filter(|text| !text.is_empty());
         if step.role == Role::Assistant {
@@ -260,7 +265,7 @@ impl Thread {
             talk: self.talk(),
             message,
             counted: Some(Counted {
-                response: step.id,
+                response,
                 line: Some(step.id),
             }),
         });
