@@ -237,7 +237,7 @@ fn tokens(text: &str) -> Option<(Tokens, Option<f64>)> {
             Some(thousands) => thousands.parse::<f64>().ok()? * 1000.0,
             None => count.parse().ok()?,
         };
-        let count = count.round() as u64;
+        let count = Tokens::counted(Some(count));
         match what {
             "sent" => tokens.input = count,
             "received" => tokens.output = count,

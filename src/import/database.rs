@@ -47,9 +47,9 @@ impl Database {
         } else {
             Connection::open_with_flags(path, flags)
         };
-        let connection = opened.map_err(reason)?;
-        connection.busy_timeout(BUSY).map_err(reason)?;
-        connection.execute_batch("BEGIN").map_err(reason)?;
+        let connection = opened.map_err(|e| reason(&e))?;
+        connection.busy_timeout(BUSY).map_err(|e| reason(&e))?;
+        connection.execute_batch("BEGIN").map_err(|e| reason(&e))?;
         Ok(Database {
             connection,
             quiet: is_quiet.then(|| (path.to_owned(), metadata)),
@@ -63,10 +63,10 @@ impl Database {
         values: &[&dyn rusqlite::ToSql],
         mut read: impl FnMut(&Row<'_>) -> T,
     ) -> Result<Vec<T>, String> {
-        let mut statement = self.connection.prepare(query).map_err(reason)?;
+        let mut statement = self.connection.prepare(query).map_err(|e| reason(&e))?;
         let rows = statement.query_map(values, |row| Ok(read(row)));
-        let rows = rows.map_err(reason)?;
-        rows.collect::<Result<_, _>>().map_err(reason)
+        let rows = rows.map_err(|e| reason(&e))?;
+        rows.collect::<Result<_, _>>().map_err(|e| reason(&e))
     }
 
     /// Whether the database has a table or a view with this name.
@@ -87,7 +87,7 @@ impl Database {
     }
 }
 
-fn reason(error: rusqlite::Error) -> String {
+fn reason(error: &rusqlite::Error) -> String {
     format!("cannot read the database: {error}")
 }
 
@@ -128,6 +128,7 @@ pub(super) fn number(row: &Row<'_>, column: &str) -> Option<i64> {
 }
 
 /// A number of a row, with its fraction.
+#[allow(clippy::cast_precision_loss)] // A cost.
 pub(super) fn real(row: &Row<'_>, column: &str) -> Option<f64> {
     match row.get_ref(column).ok()? {
         ValueRef::Integer(number) => Some(number as f64),

@@ -82,12 +82,25 @@ impl FromStr for Format {
             .find(|format| format.as_str() == text)
             .ok_or_else(|| {
                 let shown: String = text.chars().take(80).collect();
-                let known = Format::ALL.map(Format::as_str).join(", ");
                 Error::invalid(format!(
-                    "{shown:?} is no format that can be imported: use one of {known}"
+                    "{shown:?} is no format that can be imported: use one of {}",
+                    known()
                 ))
             })
     }
+}
+
+/// The names of all formats.
+fn known() -> String {
+    Format::ALL.map(Format::as_str).join(", ")
+}
+
+/// The error about a file that no agent is known to write.
+pub(super) fn unknown() -> Error {
+    let known = known();
+    Error::invalid(format!(
+        "cannot tell which tool wrote this file: name the format, --format with one of {known}"
+    ))
 }
 
 /// The result of format detection.

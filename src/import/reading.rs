@@ -20,8 +20,6 @@ use crate::error::{Error, Result};
 const READ_BYTES: usize = 256 << 10;
 /// Number of bytes between two progress reports.
 const PROGRESS_BYTES: u64 = 1 << 20;
-const UNKNOWN_FORMAT: &str = "cannot tell which tool wrote this file: \
-     name the format (--format claude-code or --format codex)";
 
 /// Why reading a file stopped early.
 pub(super) enum Stop {
@@ -249,7 +247,7 @@ impl Importer<'_> {
                 None
             }
             Detected::Unknown => {
-                return Err(Stop::Source(place, Error::invalid(UNKNOWN_FORMAT)));
+                return Err(Stop::Source(place, format::unknown()));
             }
         };
         Ok(Start::Lines(Position {

@@ -35,6 +35,7 @@ pub(super) struct Call {
 
 /// The result of a tool call.
 #[derive(Debug, Default)]
+#[allow(clippy::struct_field_names)] // `outcome` is the name in the record.
 pub(super) struct Outcome {
     pub(super) call_id: String,
     /// What the model saw.

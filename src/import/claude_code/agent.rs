@@ -46,8 +46,8 @@ impl Agent for ClaudeCode {
     /// The metadata file of a sub-agent.
     fn beside(&self, path: &Path) -> Option<PathBuf> {
         let name = path.file_name()?.to_str()?;
-        let is_agent = name.starts_with("agent-") && name.ends_with(".jsonl");
-        is_agent.then(|| path.with_extension("meta.json"))
+        let is_lines = path.extension().is_some_and(|ext| ext == "jsonl");
+        (is_lines && name.starts_with("agent-")).then(|| path.with_extension("meta.json"))
     }
 
     fn reader(&self, path: &Path, state: Option<&RawValue>) -> Option<Reader> {

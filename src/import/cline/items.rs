@@ -48,6 +48,7 @@ struct Condensed {
 /// The text of `api_req_started`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
+#[allow(clippy::struct_field_names)] // As in the document.
 struct Request {
     request: Option<String>,
     /// Of versions of Roo Code in which `tokens_in` has the tokens of the cache in it.
@@ -68,7 +69,7 @@ impl Request {
     }
 
     fn tokens(&self) -> Option<Tokens> {
-        let of = |count: Option<f64>| count.unwrap_or(0.0) as u64;
+        let of = Tokens::counted;
         let (write, read) = (of(self.cache_writes), of(self.cache_reads));
         let (input, cached) = (of(self.tokens_in), write.saturating_add(read));
         let is_sum = self.api_protocol.is_some() && input >= cached;
@@ -157,6 +158,7 @@ impl<'r, 'a, 'log> Reader<'r, 'a, 'log> {
         let count = messages.len();
         for (at, message) in messages.into_iter().enumerate() {
             self.number = at as u64 + 1;
+            self.whole.take(self.number, Vec::new());
             let message = match message {
                 Ok(message) => message,
                 Err(reason) => {
@@ -170,17 +172,17 @@ impl<'r, 'a, 'log> Reader<'r, 'a, 'log> {
                 return;
             }
             let is_first = at == 0;
-            // The output of a command comes in pieces.
+            // The output of a command comes in pieces, for as long as it runs.
             if message.kind() == "command_output" {
                 self.piece(&message);
-                if at + 1 == count && !self.age.is_quiet() {
+                if at + 1 == count && !self.age.is_left() {
                     self.whole.unfinished();
                     return;
                 }
                 continue;
             }
             self.end_command();
-            self.read(message, is_first);
+            self.read(&message, is_first);
             if self.whole.is_stopped() {
                 return;
             }
@@ -223,40 +225,40 @@ impl<'r, 'a, 'log> Reader<'r, 'a, 'log> {
         Step::new(self.thread.key(self.format, key), at, role)
     }
 
-    fn read(&mut self, message: UiMessage, is_first: bool) {
+    fn read(&mut self, message: &UiMessage, is_first: bool) {
         let kind = message.kind().to_owned();
         match kind.as_str() {
-            "api_req_started" => self.request(&message),
-            "task" => self.say(&message, Role::User, message.text()),
-            "text" if is_first => self.say(&message, Role::User, message.text()),
+            "api_req_started" => self.request(message),
+            "task" => self.say(message, Role::User, message.text()),
+            "text" if is_first => self.say(message, Role::User, message.text()),
             "user_feedback" | "user_feedback_diff" => {
-                self.say(&message, Role::User, message.text());
+                self.say(message, Role::User, message.text());
             }
             "text" | "completion_result" | "plan_mode_respond" | "act_mode_respond"
             | "followup" | "new_task" | "condense" => {
                 if !message.text().is_empty() || message.images.is_some() {
-                    self.say(&message, Role::Assistant, &question(message.text()));
+                    self.say(message, Role::Assistant, &question(message.text()));
                 }
             }
             "reasoning" => {
-                let mut step = self.step(&message, Role::Assistant);
+                let mut step = self.step(message, Role::Assistant);
                 let reasoning = message.reasoning.as_deref();
                 let reasoning = reasoning.unwrap_or_else(|| message.text());
                 step.reasoning.push(reasoning.to_owned());
                 self.take(step);
             }
             "tool" | "command" | "use_mcp_server" | "browser_action_launch" | "browser_action" => {
-                self.call(&message, &kind);
+                self.call(message, &kind);
             }
             "mcp_server_response" | "browser_action_result" => {
                 let text = shown_result(message.text());
-                self.result(message.ts as i64, &key(&message), text, false);
+                self.result(message.ts as i64, &key(message), text, false);
             }
             "error" | "diff_error" | "rooignore_error" | "clineignore_error"
                 if !self.open.is_empty() =>
             {
                 let text = message.text().to_owned();
-                self.result(message.ts as i64, &key(&message), text, true);
+                self.result(message.ts as i64, &key(message), text, true);
             }
             // What the user sees besides the conversation, and what the program does.
             "error"
@@ -274,7 +276,7 @@ impl<'r, 'a, 'log> Reader<'r, 'a, 'log> {
             | "shell_integration_warning"
             | "task_progress"
             | "info"
-            | "user_edit_todos" => self.notice(&message),
+            | "user_edit_todos" => self.notice(message),
             // Without content: questions whether to go on, and states of files. The tokens of
             // `api_req_retried` and `api_req_finished` are in `api_req_started`.
             "resume_task"
@@ -411,12 +413,11 @@ impl<'r, 'a, 'log> Reader<'r, 'a, 'log> {
 
     /// The result of the last call.
     fn result(&mut self, at: i64, key: &str, text: String, is_error: bool) {
-        match self.open.pop() {
-            Some(open) => self.done(at, key, open.id, (text, is_error)),
-            None => {
-                let facts = Facts::not_understood("result without call");
-                self.whole.take(self.number, vec![facts]);
-            }
+        if let Some(open) = self.open.pop() {
+            self.done(at, key, open.id, (text, is_error));
+        } else {
+            let facts = Facts::not_understood("result without call");
+            self.whole.take(self.number, vec![facts]);
         }
     }
 

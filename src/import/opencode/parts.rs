@@ -31,6 +31,7 @@ struct Kind {
 }
 
 #[derive(Deserialize)]
+#[allow(clippy::struct_field_names)] // As in the document.
 pub(super) struct Text {
     #[serde(default)]
     pub(super) text: String,
@@ -46,6 +47,7 @@ struct Time {
 }
 
 #[derive(Deserialize)]
+#[allow(clippy::struct_field_names)] // As in the document.
 pub(super) struct Tool {
     #[serde(rename = "callID")]
     pub(super) call_id: String,
@@ -252,7 +254,7 @@ impl Finish {
     pub(super) fn tokens(&self) -> Option<(Tokens, String)> {
         let json = self.tokens.as_deref()?.get();
         let counts: Counts = serde_json::from_str(json).ok()?;
-        let of = |count: Option<f64>| count.unwrap_or(0.0) as u64;
+        let of = Tokens::counted;
         let (write, read) = (of(counts.cache.write), of(counts.cache.read));
         let input = of(counts.input).saturating_add(write).saturating_add(read);
         let (output, reasoning) = (of(counts.output), of(counts.reasoning));

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::log::MemoryLog;
 use super::{counts, held, import_path, sample};
-use crate::import::{Report, foreign_id};
+use crate::import::agent::Home;
+use crate::import::{Format, Report, foreign_id};
 
 /// A folder of a task, as the agent keeps it.
 fn task(root: &Path, agent: &str) -> PathBuf {
@@ -58,7 +59,7 @@ fn a_task_of_cline_becomes_a_conversation() {
     assert_eq!((report.broken.as_slice(), report.unfinished), (&[][..], 0));
     assert_eq!(
         (report.files, report.conversations, report.lines),
-        (1, 1, 17)
+        (1, 1, 19)
     );
     assert_eq!((report.tool_calls, report.tool_results), (3, 3));
     assert_eq!(report.api_responses, 5);
@@ -211,4 +212,38 @@ fn values_of_other_types_are_reasons_and_no_panic() {
             assert_eq!(import(&log, agent, &messages, 100).added, 0);
         }
     }
+}
+
+#[test]
+fn the_places_of_agents_are_known() {
+    let home = tempfile::tempdir().unwrap();
+    let places = |format: Format| format.agent().places(&Home::at(home.path()));
+    let has = |format, path: &str| places(format).contains(&home.path().join(path));
+    let code = ".config/Code/User/globalStorage";
+    let mac = "Library/Application Support/VSCodium/User/globalStorage";
+    for (format, path) in [
+        (
+            Format::Cline,
+            format!("{code}/saoudrizwan.claude-dev/tasks"),
+        ),
+        (Format::Cline, format!("{mac}/saoudrizwan.claude-dev/tasks")),
+        (Format::Cline, ".cline/data/tasks".to_owned()),
+        (
+            Format::RooCode,
+            format!("{code}/rooveterinaryinc.roo-cline/tasks"),
+        ),
+        (
+            Format::Goose,
+            "AppData/Roaming/Block/goose/data/sessions/sessions.db".to_owned(),
+        ),
+        (
+            Format::Zed,
+            "Library/Application Support/Zed/threads/threads.db".to_owned(),
+        ),
+    ] {
+        assert!(has(format, &path), "{path}");
+    }
+    let data = places(Format::OpenCode)[0].parent().unwrap().to_owned();
+    assert!(data.ends_with("opencode"));
+    assert!(places(Format::Aider).is_empty());
 }

@@ -238,6 +238,6 @@ fn values_of_other_types_are_reasons_and_no_panic() {
     say(&database, "a", 1, "robot", "[]");
     let log = MemoryLog::default();
     let report = import_path(&log, &path);
-    assert!(report.messages > 20 && report.broken.len() > 5);
+    assert!(report.messages > 0 && !report.broken.is_empty());
     assert_eq!(import_path(&log, &path).added, 0);
 }

@@ -42,6 +42,7 @@ struct Model {
 
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
+#[allow(clippy::struct_field_names)] // As in the document.
 struct Usage {
     input_tokens: u64,
     output_tokens: u64,
