@@ -230,3 +230,39 @@ fn a_damaged_database_is_a_reason_and_no_panic() {
     );
     assert_eq!(report.broken[0].file, path);
 }
+
+#[test]
+fn a_locked_database_is_a_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("opencode.db");
+    let writer = open(&path);
+    put(&writer, &export(), 1);
+    writer
+        .execute_batch("PRAGMA journal_mode = DELETE")
+        .unwrap();
+    writer.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let log = MemoryLog::default();
+    let report = import_path(&log, &path);
+    assert_eq!((report.added, report.broken.len()), (0, 1));
+    assert!(
+        report.broken[0].reason.contains("locked"),
+        "{:?}",
+        report.broken
+    );
+    writer.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(import_path(&log, &path).turns, 11);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_database_in_a_folder_that_cannot_be_written_is_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("opencode.db");
+    fill(&path, &export(), 1);
+    let set = |mode| fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
+    set(0o555);
+    let report = import_path(&MemoryLog::default(), &path);
+    set(0o755);
+    assert_eq!((report.turns, report.broken.len()), (11, 0));
+}
