@@ -20,9 +20,9 @@ const WITH_LOG: u8 = 2;
 
 /// An open database.
 ///
-/// A database without a write-ahead log beside it, but made for one, is in use by nobody. To read it
-/// in the usual way, SQLite would create files in its folder. It is therefore read as a file that
-/// nobody changes, and [`has_changed`](Database::has_changed) says whether that was true.
+/// A database without a write-ahead log beside it, but made for one, is in use by nobody. To read
+/// it in the usual way, SQLite would create files in its folder. It is therefore read as a file
+/// that nobody changes, and [`has_changed`](Database::has_changed) says whether that was true.
 pub(super) struct Database {
     connection: Connection,
     /// The file as it was opened, if SQLite takes it for one that nobody changes.

@@ -49,10 +49,11 @@ macro_rules! formats {
 formats! {
     /// `claude-code`: the session files of Claude Code, `~/.claude/projects/*/*.jsonl`.
     ClaudeCode = "claude-code": claude_code::ClaudeCode,
-    /// `cline`: the tasks of Cline, `<editor>/User/globalStorage/saoudrizwan.claude-dev/tasks/*` and
-    /// `~/.cline/data/tasks/*`.
+    /// `cline`: the tasks of Cline, `<editor>/User/globalStorage/saoudrizwan.claude-dev/tasks/*`
+    /// and `~/.cline/data/tasks/*`.
     Cline = "cline": cline::Cline,
-    /// `roo-code`: the tasks of Roo Code, `<editor>/User/globalStorage/rooveterinaryinc.roo-cline/tasks/*`.
+    /// `roo-code`: the tasks of Roo Code,
+    /// `<editor>/User/globalStorage/rooveterinaryinc.roo-cline/tasks/*`.
     RooCode = "roo-code": cline::RooCode,
     /// `codex`: the rollout files of Codex CLI, `~/.codex/sessions/*/*/*/rollout-*.jsonl`.
     Codex = "codex": codex::Codex,

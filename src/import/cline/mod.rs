@@ -4,8 +4,8 @@
 //! A request to the model is `api_req_started`. Its tokens are written into it later, when the
 //! answer is over, so that it and what follows wait until then: until there is another request, or
 //! until nothing was written for a while. It carries the tokens; the texts and calls after it name
-//! it in `part_of`. The result of a call is not in the list, unless it is the output of a command or
-//! of an MCP server. It is then taken from the text of the next request, which is what the model
+//! it in `part_of`. The result of a call is not in the list, unless it is the output of a command
+//! or of an MCP server. It is then taken from the text of the next request, which is what the model
 //! saw, if it was the only call.
 
 mod files;

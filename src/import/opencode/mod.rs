@@ -6,8 +6,8 @@
 //! is completed, when the session went on to another answer, or when nothing was written for a day.
 //! The result of a call is a message of its own, and so is each part of a user's prompt.
 //!
-//! A session that was forked is a copy of all messages under other ids. The responses are counted in
-//! the session that is read first.
+//! A session that was forked is a copy of all messages under other ids. The responses are counted
+//! in the session that is read first.
 
 #[cfg(feature = "databases")]
 mod database;

@@ -1,5 +1,5 @@
-//! Threads of Zed's own agent, in its database `threads.db`. A thread is one JSON document, which is
-//! written anew as it grows.
+//! Threads of Zed's own agent, in its database `threads.db`. A thread is one JSON document, which
+//! is written anew as it grows.
 //!
 //! Messages have no times. They get that of the thread: when it was created, else that of its first
 //! state of the project, else when it was updated. A prompt has an id; what the agent does after it
