@@ -71,7 +71,6 @@ pub(super) fn read_export(whole: &mut Whole<'_, '_>) -> Result<(), String> {
     let Some(Export { info, messages }) = whole.json()? else {
         return Ok(());
     };
-    let touched = modified_ms(whole.path);
     let mut items = Vec::with_capacity(messages.len());
     for message in messages {
         let mut parts = Vec::with_capacity(message.parts.len());
@@ -81,7 +80,8 @@ pub(super) fn read_export(whole: &mut Whole<'_, '_>) -> Result<(), String> {
         items.push(Item {
             id: id_of(message.info.get())?.id,
             json: message.info.get().to_owned(),
-            touched,
+            // The session may have gone on after it was exported.
+            touched: None,
             parts,
         });
     }
