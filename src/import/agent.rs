@@ -164,6 +164,12 @@ impl<'a, 'log> Whole<'a, 'log> {
         }
     }
 
+    /// Begins another session of the same file. What was learned from the lines of one session
+    /// says nothing about another.
+    pub(super) fn begin_session(&mut self) {
+        self.run.end_file();
+    }
+
     /// Reports that an item cannot be read.
     pub(super) fn broken(&mut self, number: u64, reason: impl Into<String>) {
         let place = self.item(number);
@@ -201,6 +207,31 @@ impl<'a, 'log> Whole<'a, 'log> {
             None => Ok(self.cursor),
         }
     }
+}
+
+/// The reader of a database, if this program cannot read one.
+#[cfg(not(feature = "databases"))]
+pub(super) fn needs_databases(_: &mut Whole<'_, '_>) -> Result<(), String> {
+    Err("a database: this program was built without the feature `databases`, which reads it".into())
+}
+
+/// When a file was last written, in epoch milliseconds.
+pub(super) fn modified_ms(path: &Path) -> Option<i64> {
+    let modified = fs::metadata(path).ok()?.modified().ok()?;
+    let since = modified.duration_since(std::time::UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_millis()).ok()
+}
+
+/// The write-ahead log of a database. It is read with the database.
+pub(super) fn log_of(database: &Path) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push("-wal");
+    PathBuf::from(name)
+}
+
+/// Whether these are the first bytes of a SQLite database.
+pub(super) fn is_database(head: &[u8]) -> bool {
+    head.starts_with(b"SQLite format 3\0")
 }
 
 /// Where agents keep their files.

@@ -68,6 +68,12 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
+    /// A count of tokens as JSON holds it. 0 if it is missing or negative.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // The cast ends at the limits.
+    pub(super) fn counted(count: Option<f64>) -> u64 {
+        count.map_or(0, |count| count.round() as u64)
+    }
+
     /// The difference of each count, at least 0.
     pub(super) fn beyond(self, others: Tokens) -> Tokens {
         self.with(others, u64::saturating_sub)

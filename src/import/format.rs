@@ -7,7 +7,9 @@ use std::str::FromStr;
 
 use super::agent::Agent;
 use super::lines::{self, Line, Lines};
-use super::{claude_code, codex, copilot_cli, gemini_cli, pi, qwen_code};
+use super::{
+    aider, claude_code, cline, codex, copilot_cli, gemini_cli, goose, opencode, pi, qwen_code, zed,
+};
 use crate::error::{Error, Result};
 
 /// Maximum number of lines read before the format of a file counts as unknown.
@@ -49,6 +51,12 @@ macro_rules! formats {
 formats! {
     /// `claude-code`: the session files of Claude Code, `~/.claude/projects/*/*.jsonl`.
     ClaudeCode = "claude-code": claude_code::ClaudeCode,
+    /// `cline`: the tasks of Cline, `<editor>/User/globalStorage/saoudrizwan.claude-dev/tasks/*`
+    /// and `~/.cline/data/tasks/*`.
+    Cline = "cline": cline::Cline,
+    /// `roo-code`: the tasks of Roo Code,
+    /// `<editor>/User/globalStorage/rooveterinaryinc.roo-cline/tasks/*`.
+    RooCode = "roo-code": cline::RooCode,
     /// `codex`: the rollout files of Codex CLI, `~/.codex/sessions/*/*/*/rollout-*.jsonl`.
     Codex = "codex": codex::Codex,
     /// `copilot-cli`: the event files of Copilot CLI, `~/.copilot/session-state/*/events.jsonl`.
@@ -59,6 +67,15 @@ formats! {
     Pi = "pi": pi::Pi,
     /// `qwen-code`: the chat files of Qwen Code, `~/.qwen/projects/*/chats/*.jsonl`.
     QwenCode = "qwen-code": qwen_code::QwenCode,
+    /// `opencode`: the database of opencode, `~/.local/share/opencode/opencode.db`, the files of
+    /// earlier versions beside it, and what `opencode export` writes.
+    OpenCode = "opencode": opencode::OpenCode,
+    /// `goose`: the database of Goose, `~/.local/share/goose/sessions/sessions.db`.
+    Goose = "goose": goose::Goose,
+    /// `zed`: the threads of Zed's agent, `~/.local/share/zed/threads/threads.db`.
+    Zed = "zed": zed::Zed,
+    /// `aider`: the history that Aider keeps in a repository, `.aider.chat.history.md`.
+    Aider = "aider": aider::Aider,
 }
 
 impl fmt::Display for Format {
@@ -76,12 +93,25 @@ impl FromStr for Format {
             .find(|format| format.as_str() == text)
             .ok_or_else(|| {
                 let shown: String = text.chars().take(80).collect();
-                let known = Format::ALL.map(Format::as_str).join(", ");
                 Error::invalid(format!(
-                    "{shown:?} is no format that can be imported: use one of {known}"
+                    "{shown:?} is no format that can be imported: use one of {}",
+                    known()
                 ))
             })
     }
+}
+
+/// The names of all formats.
+fn known() -> String {
+    Format::ALL.map(Format::as_str).join(", ")
+}
+
+/// The error about a file that no agent is known to write.
+pub(super) fn unknown() -> Error {
+    let known = known();
+    Error::invalid(format!(
+        "cannot tell which tool wrote this file: name the format, --format with one of {known}"
+    ))
 }
 
 /// The result of format detection.

@@ -25,19 +25,25 @@
 //! Files are read line by line and may be larger than the memory. They are never modified.
 
 mod agent;
+mod aider;
 mod batch;
 mod checkpoint;
 mod claude_code;
+mod cline;
 mod codex;
 mod copilot_cli;
+#[cfg(feature = "databases")]
+mod database;
 mod expiry;
 mod facts;
 mod format;
 mod gemini_cli;
+mod goose;
 mod heading;
 mod ids;
 mod json;
 mod lines;
+mod opencode;
 mod pi;
 mod qwen_code;
 mod reading;
@@ -48,6 +54,7 @@ mod tee;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod zed;
 
 use std::fs;
 use std::path::Path;

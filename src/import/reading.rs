@@ -24,7 +24,6 @@ const READ_BYTES: usize = 256 << 10;
 const CHUNK_BYTES: usize = 512 << 10;
 /// Number of bytes between two progress reports.
 const PROGRESS_BYTES: u64 = 1 << 20;
-const UNKNOWN_FORMAT: &str = "cannot tell which tool wrote this file: name the format (--format)";
 
 /// Why reading a file stopped early.
 pub(super) enum Stop {
@@ -183,7 +182,8 @@ impl Importer<'_> {
                             let len = source.len();
                             let checkpoint =
                                 Checkpoint::new(source, self.format, len, hash.digest());
-                            let checkpoint = checkpoint.with_cursor(cursor);
+                            let is_open = self.run.is_unfinished(place);
+                            let checkpoint = checkpoint.with_cursor(cursor, is_open);
                             self.checkpoints.add(path, place.file, checkpoint, None);
                         }
                         return Ok(());
@@ -260,7 +260,7 @@ impl Importer<'_> {
                 None
             }
             Detected::Unknown => {
-                return Err(Stop::Source(place, Error::invalid(UNKNOWN_FORMAT)));
+                return Err(Stop::Source(place, format::unknown()));
             }
         };
         Ok(Start::Lines(Position {
@@ -282,7 +282,11 @@ impl Importer<'_> {
     ) -> Result<Option<String>, Stop> {
         self.run.count_file(place);
         self.show_progress(path, 0);
-        let cursor = self.checkpoints.cursor(path, self.format);
+        let known = self.checkpoints.read_before(path, self.format);
+        let cursor = known.map(|(cursor, headings)| {
+            self.run.recall_headings(place, headings);
+            cursor.to_owned()
+        });
         let mut whole = Whole::new(path, input, &mut self.run, place, cursor);
         let is_read = read(&mut whole);
         let cursor = whole.finish()?;

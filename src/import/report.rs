@@ -179,9 +179,11 @@ impl FileState {
     }
 
     /// Whether nothing is to be reported when the file is imported again.
-    pub(super) fn is_clean(&self) -> bool {
+    pub(super) fn is_clean(&self, may_be_unfinished: bool) -> bool {
         let report = &self.made.report;
-        report.broken.is_empty() && (report.unfinished, report.erased, report.left_out) == (0, 0, 0)
+        report.broken.is_empty()
+            && (report.erased, report.left_out) == (0, 0)
+            && (may_be_unfinished || report.unfinished == 0)
     }
 
     pub(super) fn broken(&mut self, line: u64, reason: String) {

@@ -78,6 +78,9 @@ pub(super) struct Step {
     pub(super) part_of: Option<Uuid>,
     /// The step only reports tokens and is not a turn.
     pub(super) is_usage: bool,
+    /// The id of the response, if other conversations may have copies of it under other ids. It is
+    /// counted once.
+    pub(super) response: Option<Uuid>,
     /// Types that were not understood.
     pub(super) others: Others,
 }
@@ -102,6 +105,7 @@ impl Step {
             is_harness: false,
             part_of: None,
             is_usage: false,
+            response: None,
             others: Others::default(),
         }
     }
@@ -246,7 +250,8 @@ impl Thread {
             }
             facts.turn = Some(turn);
         }
-        let mut message = blank_message(step.id, self.id, step.role, step.at)?;
+        let response = step.response.unwrap_or(step.id);
+        let mut message = blank_message(response, self.id, step.role, step.at)?;
         message.part_of = step.part_of;
         message.reasoning = Some(step.reasoning.join("\n\n")).filter(|text| !text.is_empty());
         if step.role == Role::Assistant {
@@ -293,7 +298,7 @@ impl Thread {
             talk: self.talk(),
             message,
             counted: Some(Counted {
-                response: step.id,
+                response,
                 line: (!step.is_usage).then_some(step.id),
             }),
         });
@@ -305,7 +310,7 @@ impl Thread {
         ConversationTurn {
             id: step.id,
             parent_id: step.parent.or(before),
-            message_id: step.part_of.unwrap_or(step.id),
+            message_id: step.part_of.or(step.response).unwrap_or(step.id),
             kind: step.turn_kind(),
             content: step.turn_content(),
             created_at: Validity::at(step.at),

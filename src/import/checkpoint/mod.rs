@@ -67,6 +67,9 @@ pub(super) struct Checkpoint {
     /// How far a database was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cursor: Option<String>,
+    /// Whether the database has items that still change. The cursor says which.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_open: bool,
 }
 
 /// The contents of `cache/imports`.
@@ -217,13 +220,19 @@ impl<'a> Checkpoints<'a> {
         format: Option<Format>,
     ) -> Option<&Checkpoint> {
         let known = self.known(path, format)?;
-        let is_same = source.is_same_as(&known.source) && source.len() == known.bytes;
+        let is_same =
+            source.is_same_as(&known.source) && source.len() == known.bytes && !known.is_open;
         is_same.then_some(known)
     }
 
-    /// How far an earlier import read a database.
-    pub(super) fn cursor(&self, path: &Path, format: Option<Format>) -> Option<String> {
-        self.known(path, format)?.cursor.clone()
+    /// How far an earlier import read a database, and what it read about conversations.
+    pub(super) fn read_before(
+        &self,
+        path: &Path,
+        format: Option<Format>,
+    ) -> Option<(&str, &FileHeadings)> {
+        let known = self.known(path, format)?;
+        Some((known.cursor.as_deref()?, &known.headings))
     }
 
     /// How to read an open file whose times are not those of its checkpoint.
@@ -239,7 +248,9 @@ impl<'a> Checkpoints<'a> {
         let has_grown = source.len() > known.bytes;
         let state = self.store.zip(known.state.filter(|_| has_grown));
         let state = state.and_then(|(store, hash)| state::load(store, hash));
-        let is_read = source.len() < known.bytes || has_grown && state.is_none();
+        // Of a database, the bytes were not hashed.
+        let is_read =
+            source.len() < known.bytes || has_grown && state.is_none() || known.cursor.is_some();
         if is_read || !source.may_extend(&known.source) {
             return Ok(Reading::Whole);
         }
@@ -315,7 +326,8 @@ impl<'a> Checkpoints<'a> {
         let log = now.saved(store.inner().storage(), known.map(|known| &known.log))?;
         let (mut files, mut states) = (BTreeMap::new(), States::new());
         for (path, made) in self.made {
-            if let Some(headings) = run.headings_of(made.file) {
+            let has_cursor = made.checkpoint.cursor.is_some();
+            if let Some(headings) = run.headings_of(made.file, has_cursor) {
                 let checkpoint = Checkpoint {
                     headings,
                     ..made.checkpoint
@@ -346,12 +358,17 @@ impl Checkpoint {
             headings: FileHeadings::default(),
             state: None,
             cursor: None,
+            is_open: false,
         }
     }
 
-    /// Sets how far a database was read.
-    pub(super) fn with_cursor(self, cursor: Option<String>) -> Self {
-        Checkpoint { cursor, ..self }
+    /// Sets how far a database was read, and whether it has items that still change.
+    pub(super) fn with_cursor(self, cursor: Option<String>, is_open: bool) -> Self {
+        Checkpoint {
+            cursor,
+            is_open,
+            ..self
+        }
     }
 
     pub(super) fn bytes(&self) -> u64 {

@@ -125,6 +125,24 @@ pub(super) fn text_or_bytes(raw: Raw<'_>) -> Result<Option<Cow<'_, str>>, String
     Ok(text(raw)?.or(raw.0.map(Cow::Borrowed)))
 }
 
+/// The same JSON without white space between its tokens. It must be valid.
+pub(super) fn compact(json: &str) -> String {
+    let mut compact = String::with_capacity(json.len());
+    let (mut is_text, mut is_escaped) = (false, false);
+    for c in json.chars() {
+        if is_text {
+            is_text = is_escaped || c != '"';
+            is_escaped = c == '\\' && !is_escaped;
+        } else if c.is_ascii_whitespace() {
+            continue;
+        } else {
+            is_text = c == '"';
+        }
+        compact.push(c);
+    }
+    compact
+}
+
 /// The type of a block or line, or a substitute if it is missing.
 pub(super) fn type_name(raw: Raw<'_>) -> Result<Cow<'_, str>, String> {
     Ok(text(raw)?.unwrap_or(Cow::Borrowed("(no type)")))
@@ -189,6 +207,12 @@ mod tests {
         for bad in ["\"yesterday\"", "12", "\"1969-12-31T23:59:59Z\"", "\"\""] {
             assert!(time(bad).unwrap_err().contains("RFC 3339"), "{bad}");
         }
+    }
+
+    #[test]
+    fn only_white_space_between_tokens_is_removed() {
+        let json = r#"{ "a b" : [ 1 , "c \" d\\" ] , "e" : null }"#;
+        assert_eq!(compact(json), r#"{"a b":[1,"c \" d\\"],"e":null}"#);
     }
 
     #[test]

@@ -146,9 +146,14 @@ impl Run<'_> {
         self.headings.unsettled.push((place.file, false));
     }
 
-    /// The headings of a file of which nothing is to be reported; `None` of any other file.
-    pub(in crate::import) fn headings_of(&mut self, file: usize) -> Option<FileHeadings> {
-        let is_clean = self.files.get(file)?.is_clean();
+    /// The headings of a file of which nothing is to be reported; `None` of any other file. A
+    /// database may have items that still change.
+    pub(in crate::import) fn headings_of(
+        &mut self,
+        file: usize,
+        may_be_unfinished: bool,
+    ) -> Option<FileHeadings> {
+        let is_clean = self.files.get(file)?.is_clean(may_be_unfinished);
         is_clean.then(|| self.headings.files.remove(&file).unwrap_or_default())
     }
 

@@ -4,25 +4,34 @@
 #![allow(clippy::needless_pass_by_value)]
 
 mod agents;
+mod aider;
 mod checkpoint_faults;
 mod checkpoints;
 mod claude_code;
+mod cline;
 mod codex;
 mod copilot_cli;
 mod cuts;
 mod files;
 mod forks;
 mod gemini_cli;
+#[cfg(feature = "databases")]
+mod goose;
 mod log;
 mod messages;
 mod mutilated;
+mod opencode;
 mod pi;
 mod qwen_code;
 mod rollouts;
 mod sources;
+#[cfg(feature = "databases")]
+mod zed;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
 
 use super::batch::Log;
 use super::{Importer, Report};
@@ -57,6 +66,43 @@ fn broken(report: &Report) -> Vec<(u64, &str)> {
 fn counts(report: &Report) -> Vec<(&str, u64)> {
     let counts = report.not_understood.iter();
     counts.map(|(what, n)| (what.as_str(), *n)).collect()
+}
+
+/// Copies of a document, each with one value replaced by one of another type.
+fn altered(document: &Value) -> Vec<Value> {
+    fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
+        found.push(at.to_owned());
+        match value {
+            Value::Object(members) => {
+                for (key, value) in members {
+                    pointers(value, &format!("{at}/{key}"), found);
+                }
+            }
+            Value::Array(items) => {
+                for (n, value) in items.iter().enumerate() {
+                    pointers(value, &format!("{at}/{n}"), found);
+                }
+            }
+            _ => {}
+        }
+    }
+    let others = [
+        json!(null),
+        json!(-7),
+        json!("x"),
+        json!([]),
+        json!({}),
+        json!(1e300),
+        json!(true),
+    ];
+    let mut found = Vec::new();
+    pointers(document, "", &mut found);
+    let altered = found.iter().enumerate().filter_map(|(n, at)| {
+        let mut other = document.clone();
+        *other.pointer_mut(at)? = others[n % others.len()].clone();
+        Some(other)
+    });
+    altered.collect()
 }
 
 /// A report without the fields that may differ between a first and a repeated import.
