@@ -53,6 +53,7 @@ pub mod access;
 pub mod analytics;
 #[cfg(feature = "tokio")]
 mod asynchronous;
+pub mod atif;
 pub mod capture;
 mod collections;
 mod error;

@@ -9,7 +9,8 @@ use uuid::Uuid;
 
 use super::heading::Heading;
 use crate::record::{
-    ConversationMessage, ConversationTurn, Role, Source, Timestamp, ToolCallDone, ToolCallReq,
+    Conversation, ConversationMessage, ConversationTurn, Role, Source, Timestamp, ToolCallDone,
+    ToolCallReq,
 };
 
 /// The content of a line. Parsers derive it only from the line and their state for the file.
@@ -25,6 +26,8 @@ pub(super) struct Facts<'a> {
     pub(super) advice: Vec<Said<'a>>,
     /// The call that the line answers, if its result was reported before.
     pub(super) answered: Option<Uuid>,
+    /// The conversation of what follows, as a log recorded it.
+    pub(super) conversation: Option<Box<Conversation>>,
     /// Data about whole conversations.
     pub(super) headings: Vec<Heading>,
     /// The line is a copy from another session. It is imported from that session's file.

@@ -8,7 +8,8 @@ use std::str::FromStr;
 use super::agent::Agent;
 use super::lines::{self, Line, Lines};
 use super::{
-    aider, claude_code, cline, codex, copilot_cli, gemini_cli, goose, opencode, pi, qwen_code, zed,
+    aider, atif, claude_code, cline, codex, copilot_cli, gemini_cli, goose, opencode, pi,
+    qwen_code, zed,
 };
 use crate::error::{Error, Result};
 
@@ -76,6 +77,8 @@ formats! {
     Zed = "zed": zed::Zed,
     /// `aider`: the history that Aider keeps in a repository, `.aider.chat.history.md`.
     Aider = "aider": aider::Aider,
+    /// `atif`: documents of Harbor's Agent Trajectory Interchange Format, `trajectory.json`.
+    Atif = "atif": atif::Atif,
 }
 
 impl fmt::Display for Format {

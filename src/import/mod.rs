@@ -26,6 +26,7 @@
 
 mod agent;
 mod aider;
+mod atif;
 mod batch;
 mod checkpoint;
 mod claude_code;

@@ -27,6 +27,7 @@ mod analytics;
 mod anything;
 #[cfg(feature = "tokio")]
 mod asynchronous;
+mod atif;
 mod auto;
 mod capture;
 mod cli;

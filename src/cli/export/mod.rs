@@ -1,5 +1,6 @@
 //! `decklog export`
 
+mod atif;
 pub mod csv;
 #[cfg(feature = "page")]
 pub mod html;
@@ -74,6 +75,11 @@ enum Format {
     /// nobody.
     #[command(mut_subcommands(without_display_options))]
     Markdown(What),
+    /// Conversations as trajectories of ATIF v1.7, one document a line
+    ///
+    /// ATIF is Harbor's Agent Trajectory Interchange Format. Sub-agents are in the document of the
+    /// conversation that started them. 'decklog import' restores the same conversations from it.
+    Atif(atif::Args),
     /// A conversation, a run or the figures of a period as a web page in one file
     ///
     /// The file needs no other file and loads nothing from the network. Secrets that redaction did
@@ -173,6 +179,7 @@ fn write(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         #[cfg(feature = "parquet")]
         Format::Parquet(what) => return parquet::run(what, false, context),
         Format::Markdown(what) => (what, Some(Sheet::Markdown)),
+        Format::Atif(what) => return atif::run(what, context),
         #[cfg(feature = "page")]
         Format::Html { what } => return html::write(what.as_ref(), context),
     };

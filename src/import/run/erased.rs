@@ -38,8 +38,10 @@ impl Run<'_> {
                 .map(|counted| counted.response),
         ];
         let talk = facts.said.as_ref().map(|said| said.talk.id);
+        let talk = talk.or(facts.conversation.as_ref().map(|it| it.id));
         let thread = facts.turn.as_ref().and_then(|turn| turn.thread_id);
         let parent = facts.said.as_ref().and_then(|said| said.talk.parent);
+        let parent = parent.or_else(|| facts.conversation.as_ref()?.parent_id);
         let mut is_erased = false;
         for id in [talk, thread, parent, of_call].into_iter().flatten() {
             is_erased |= self.is_erased(id)?;
@@ -50,6 +52,7 @@ impl Run<'_> {
             let is_new = id.is_some_and(|id| self.erased.insert(id));
             let records = usize::from(facts.turn.is_some())
                 + usize::from(facts.said.is_some())
+                + usize::from(facts.conversation.is_some())
                 + facts.advice.len()
                 + facts.calls.len()
                 + facts.results.len();

@@ -399,4 +399,13 @@ impl Run<'_> {
         self.note_agent(place, &conversation);
         self.push(place, conversation.into())
     }
+
+    /// Adds a conversation as another log recorded it.
+    pub(super) fn restore_talk(&mut self, place: Place, conversation: Conversation) -> Result<()> {
+        if self.messages.talks.insert(conversation.id) {
+            self.report(place).conversations += 1;
+            self.push(place, conversation.into())?;
+        }
+        Ok(())
+    }
 }

@@ -149,6 +149,9 @@ impl<'a> Run<'a> {
         let Some(facts) = self.not_erased(place, facts)? else {
             return Ok(());
         };
+        if let Some(conversation) = facts.conversation {
+            self.restore_talk(place, *conversation)?;
+        }
         for heading in facts.headings {
             self.head(place, heading)?;
         }

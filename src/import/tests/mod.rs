@@ -5,6 +5,7 @@
 
 mod agents;
 mod aider;
+mod atif;
 mod checkpoint_faults;
 mod checkpoints;
 mod claude_code;

@@ -1,0 +1,49 @@
+//! Conversations as documents of ATIF.
+
+use std::io::Write as _;
+
+use decklog::Key;
+use decklog::query::ConversationQuery;
+use uuid::Uuid;
+
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::get::missing;
+
+/// What is exported.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The ids of conversations, their starts, or 'latest'
+    #[arg(value_name = "ID", conflicts_with = "all")]
+    conversation: Vec<Uuid>,
+    /// All conversations, or those that the filters select
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    query: ConversationQuery,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let (query, defaults) = (&args.query, ConversationQuery::default());
+    let is_filtered = format!("{query:?}") != format!("{defaults:?}");
+    if is_filtered && !args.conversation.is_empty() {
+        return Err(Failure::usage("give ids, or filters with --all"));
+    }
+    if args.conversation.is_empty() && !args.all && !is_filtered {
+        let message = "name conversations or 'latest', or give --all or a filter: see --help";
+        return Err(Failure::usage(message));
+    }
+    let store = context.open_to_read()?;
+    for id in &args.conversation {
+        let Some(document) = store.atif(*id)? else {
+            return Ok(missing(Key::Conversation(*id)));
+        };
+        writeln!(context.out, "{document}")?;
+    }
+    if args.conversation.is_empty() {
+        store.each_atif(query, |document| -> Result<(), Failure> {
+            Ok(writeln!(context.out, "{document}")?)
+        })?;
+    }
+    Ok(Exit::Ok)
+}
