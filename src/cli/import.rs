@@ -16,9 +16,10 @@ use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::output::{self, Output};
 use super::show::parts_of;
+use super::watch;
 
 /// Printed after a change of the store's settings.
-const CHANGED: &str = "The settings retention.conversation_turns, retention.tool_calls, retention.messages and retention.errors are forever now.";
+pub const CHANGED: &str = "The settings retention.conversation_turns, retention.tool_calls, retention.messages and retention.errors are forever now.";
 /// A smaller import shows no progress bar.
 const BAR_AFTER: Duration = Duration::from_millis(300);
 /// Maximum number of broken lines in text output; JSON lists all.
@@ -52,6 +53,9 @@ pub struct Args {
     /// Read all files, including those that did not change since they were imported
     #[arg(long)]
     reread: bool,
+    /// Then follow the paths: import new lines within a second, until Ctrl-C
+    #[arg(long, conflicts_with_all = ["format", "restore_erased", "reread"])]
+    follow: bool,
     /// When a record is acknowledged
     #[arg(long, value_enum, default_value_t)]
     durability: Durability,
@@ -74,6 +78,17 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     {
         let message = format!("cannot read {}: {error}", path.display());
         return Err(Failure::usage(message));
+    }
+    if args.follow {
+        let how = watch::How {
+            paths: &paths,
+            is_once: false,
+            is_quiet: false,
+            keeps: args.keep,
+            expires: args.expire,
+            durability: args.durability,
+        };
+        return watch::follow(&how, context);
     }
     let (store, is_new) = context.open_to_import(&context.store_path()?, args.durability)?;
     let before = store.settings()?;
@@ -163,7 +178,7 @@ fn import(store: &Store, args: &Args, paths: &[PathBuf], is_json: bool) -> Resul
 }
 
 /// Stops before anything is written if retention would remove new records.
-fn refuse_to_expire(importer: &Importer<'_>, paths: &[PathBuf]) -> Result<(), Failure> {
+pub fn refuse_to_expire(importer: &Importer<'_>, paths: &[PathBuf]) -> Result<(), Failure> {
     const TO_DO: &str =
         "use --keep to keep imported records forever, or --expire to let retention remove them";
     let expiring = importer

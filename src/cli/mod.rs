@@ -26,6 +26,8 @@ mod files;
 mod get;
 mod help;
 mod history;
+mod hook;
+mod hook_settings;
 mod ids;
 mod import;
 mod inbox;
@@ -59,6 +61,7 @@ mod seal;
 mod search;
 #[cfg(feature = "http")]
 mod serve;
+mod service;
 #[cfg(feature = "ship")]
 mod ship;
 mod show;
@@ -84,6 +87,7 @@ mod transfer;
 mod tree;
 mod turns;
 mod verify;
+mod watch;
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -159,6 +163,7 @@ commands! {
     "First steps" {
         Demo demo,
         Import import,
+        Watch watch,
         Conversations conversations,
         Show transcript,
         Stats stats,
@@ -185,6 +190,7 @@ commands! {
     }
     "Write" {
         Record record,
+        Hook hook,
         Config config,
     }
     "Reports" {
@@ -274,6 +280,11 @@ pub fn main() -> ExitCode {
             if let Some(Failure::Told(exit, message)) = finder.failure() {
                 output::say(&message);
                 return exit.into();
+            }
+            if error.use_stderr() && hook::is_called(std::env::args_os()) {
+                let text = error.to_string();
+                output::say(text.lines().next().unwrap_or_default());
+                return Exit::Ok.into();
             }
             // If this cannot be printed, no message can.
             let _ = error.print();

@@ -55,6 +55,7 @@ mod tee;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod watch;
 mod zed;
 
 use std::fs;
@@ -65,6 +66,7 @@ pub use expiry::{Expired, Expiring};
 pub use format::Format;
 pub use ids::{NAMESPACE, foreign_id, named};
 pub use report::{Broken, FileReport, Progress, Report};
+pub use watch::{Addition, News, Stopper, Watcher};
 
 #[cfg(any(test, fuzzing))]
 pub(crate) use json::any_text;

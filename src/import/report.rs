@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
+use uuid::Uuid;
 
 use super::Format;
 
@@ -157,6 +158,8 @@ pub(super) struct FileState {
     made: FileReport,
     /// The format of the file, once it is known.
     pub(super) format: Option<Format>,
+    /// The conversation of the last message.
+    pub(super) conversation: Option<Uuid>,
     broken_unlisted: u64,
     first_unlisted: u64,
 }
@@ -169,9 +172,14 @@ impl FileState {
                 report: Report::default(),
             },
             format: None,
+            conversation: None,
             broken_unlisted: 0,
             first_unlisted: 0,
         }
+    }
+
+    pub(super) fn as_report(&self) -> &FileReport {
+        &self.made
     }
 
     pub(super) fn report(&mut self) -> &mut Report {

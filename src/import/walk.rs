@@ -41,6 +41,16 @@ const A_STORE: &str = "a decklog store, and no session files: 'decklog replay' r
 /// level: a session comes before the folder of its sub-agents, which has its name. Stores under the
 /// folder are skipped.
 pub(super) fn sources(folder: &Path, format: Option<Format>) -> Vec<Found> {
+    sources_by_folder(folder, format, &mut |_, _| true)
+}
+
+/// As [`sources`]. Calls `enter` with each folder and its canonical path before its entries are
+/// listed; returns whether it is to be entered.
+pub(super) fn sources_by_folder(
+    folder: &Path,
+    format: Option<Format>,
+    enter: &mut dyn FnMut(&Path, &Path) -> bool,
+) -> Vec<Found> {
     let mut found = Vec::new();
     // Symbolic links may point anywhere, including upwards, so each folder is entered once, by its
     // canonical path.
@@ -48,7 +58,7 @@ pub(super) fn sources(folder: &Path, format: Option<Format>) -> Vec<Found> {
     let mut ahead = vec![folder.to_path_buf()];
     while let Some(path) = ahead.pop() {
         let is_source = is_source(&path, format);
-        match look(&path, &mut entered) {
+        match look(&path, &mut entered, enter) {
             Ok(Seen::Folder(mut entries)) => {
                 entries.sort_by_cached_key(|path| Reverse(place(path)));
                 ahead.append(&mut entries);
@@ -78,7 +88,7 @@ pub(super) fn sources(folder: &Path, format: Option<Format>) -> Vec<Found> {
 }
 
 /// Sort key of an entry in its folder.
-fn place(path: &Path) -> (Option<OsString>, bool, Option<OsString>) {
+pub(super) fn place(path: &Path) -> (Option<OsString>, bool, Option<OsString>) {
     let is_other = path.extension().is_none_or(|ext| ext != "jsonl");
     let owned = |name: Option<&OsStr>| name.map(OsStr::to_owned);
     (owned(path.file_stem()), is_other, owned(path.file_name()))
@@ -110,7 +120,11 @@ enum Seen {
     Other,
 }
 
-fn look(path: &Path, entered: &mut HashSet<PathBuf>) -> io::Result<Seen> {
+fn look(
+    path: &Path,
+    entered: &mut HashSet<PathBuf>,
+    enter: &mut dyn FnMut(&Path, &Path) -> bool,
+) -> io::Result<Seen> {
     let metadata = fs::metadata(path)?;
     if metadata.is_file() {
         return Ok(Seen::File(metadata));
@@ -118,12 +132,17 @@ fn look(path: &Path, entered: &mut HashSet<PathBuf>) -> io::Result<Seen> {
     if !metadata.is_dir() {
         return Ok(Seen::Other);
     }
-    if !entered.insert(fs::canonicalize(path)?) {
+    let canonical = fs::canonicalize(path)?;
+    if entered.contains(&canonical) {
         return Ok(Seen::EnteredBefore);
     }
     if path.join(MANIFEST).is_file() {
         return Ok(Seen::Store);
     }
+    if !enter(path, &canonical) {
+        return Ok(Seen::EnteredBefore);
+    }
+    entered.insert(canonical);
     let entries: io::Result<Vec<_>> = fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect();
     Ok(Seen::Folder(entries?))
 }

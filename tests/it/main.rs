@@ -50,6 +50,7 @@ mod foreign;
 mod full;
 mod health;
 mod history;
+mod hook;
 mod hostile;
 #[cfg(feature = "http")]
 mod http;
@@ -97,4 +98,5 @@ mod support;
 mod syscalls;
 mod thoughts;
 mod upkeep;
+mod watch;
 mod year;

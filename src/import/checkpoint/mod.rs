@@ -6,6 +6,7 @@
 //! checkpoint is written after the records, and used only while the log still has every line that
 //! it had then. Without it, the file is read again and adds nothing.
 
+mod carried;
 mod source;
 mod state;
 
@@ -17,8 +18,8 @@ use std::path::{Path, absolute};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-pub(super) use source::Hashed;
-use source::Source;
+pub(super) use carried::Carried;
+pub(super) use source::{Hashed, Source};
 pub(super) use state::State;
 
 use super::Format;
@@ -94,6 +95,8 @@ pub(super) struct Checkpoints<'a> {
     is_lost: bool,
     /// By path.
     made: BTreeMap<String, Made>,
+    /// What a watcher carries from one import to the next, besides `known`.
+    carried: Carried,
     settled_ns: i64,
     state_bytes_min: u64,
 }
@@ -116,6 +119,7 @@ impl Default for Checkpoints<'_> {
             log: None,
             is_lost: false,
             made: BTreeMap::new(),
+            carried: Carried::default(),
             settled_ns: SETTLED_NS,
             state_bytes_min: STATE_BYTES_MIN,
         }
@@ -183,7 +187,9 @@ impl<'a> Checkpoints<'a> {
             (_, now) => now.is_none(),
         };
         self.known = known.filter(|known| {
-            let held = |now| known.log.is_held_by(now, store.inner().storage());
+            // Of a mark that was carried, only what happened since is in question.
+            let is_carried = is_loaded && self.carried.is_used();
+            let held = |now| is_carried || known.log.is_held_by(now, store.inner().storage());
             !self.is_lost && log.as_ref().is_some_and(held)
         });
         let is_same = |known: &Saved| {
@@ -247,7 +253,10 @@ impl<'a> Checkpoints<'a> {
         };
         let has_grown = source.len() > known.bytes;
         let state = self.store.zip(known.state.filter(|_| has_grown));
-        let state = state.and_then(|(store, hash)| state::load(store, hash));
+        let state = state.and_then(|(store, hash)| match self.carried.state(hash) {
+            Some(bytes) => serde_json::from_slice(bytes).ok(),
+            None => state::load(store, hash),
+        });
         // Of a database, the bytes were not hashed.
         let is_read =
             source.len() < known.bytes || has_grown && state.is_none() || known.cursor.is_some();

@@ -71,7 +71,11 @@ pub(in crate::import) struct Source {
 
 impl Source {
     /// `None` if it is not a regular file. `settled_ns`: the age at which times suffice.
-    pub(super) fn of(path: &Path, metadata: &Metadata, settled_ns: i64) -> Option<Source> {
+    pub(in crate::import) fn of(
+        path: &Path,
+        metadata: &Metadata,
+        settled_ns: i64,
+    ) -> Option<Source> {
         if !metadata.is_file() {
             return None;
         }
@@ -96,7 +100,7 @@ impl Source {
     }
 
     /// Whether this is what was `known`, by the times.
-    pub(super) fn is_same_as(&self, known: &Source) -> bool {
+    pub(in crate::import) fn is_same_as(&self, known: &Source) -> bool {
         known.is_settled && (self.stat, self.beside) == (known.stat, known.beside)
     }
 

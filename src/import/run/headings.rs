@@ -157,6 +157,18 @@ impl Run<'_> {
         is_clean.then(|| self.headings.files.remove(&file).unwrap_or_default())
     }
 
+    /// The headings of a file that was read, and whether nothing about it is to be reported.
+    pub(in crate::import) fn take_headings(
+        &mut self,
+        file: usize,
+        may_be_unfinished: bool,
+    ) -> (FileHeadings, bool) {
+        let found = self.files.get(file);
+        let is_clean = found.is_some_and(|file| file.is_clean(may_be_unfinished));
+        let headings = self.headings.files.remove(&file).unwrap_or_default();
+        (headings, is_clean)
+    }
+
     /// Whether headings are about something that was erased.
     pub(in crate::import) fn has_erased(&self, headings: &FileHeadings) -> bool {
         let tombstones = &self.tombstones;

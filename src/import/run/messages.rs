@@ -378,6 +378,7 @@ impl Run<'_> {
         {
             kept.talks.push(talk.id);
         }
+        self.state(place).conversation = Some(talk.id);
         if !self.messages.talks.insert(talk.id) {
             return Ok(());
         }

@@ -304,6 +304,12 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// The files of which records were added.
+    pub(super) fn files_with_news(&self) -> impl Iterator<Item = &FileState> {
+        let files = self.files.iter();
+        files.filter(|file| file.as_report().report.added > 0)
+    }
+
     pub(super) fn into_report(mut self) -> Report {
         // After an error of the log, a batch may still be in writing.
         if let Ok(sent) = self.batch.wait() {
