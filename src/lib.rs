@@ -150,7 +150,7 @@ pub mod tree {
 
 #[doc(inline)]
 pub use capture::Capture;
-pub use collections::{Ack, AckStatus, ObservabilityStore, Warning};
+pub use collections::{Ack, AckStatus, ObservabilityStore, Resume, Warning};
 pub use error::{DbError, Error, ErrorKind, Result};
 #[doc(inline)]
 pub use record::{

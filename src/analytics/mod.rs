@@ -8,14 +8,18 @@ mod answers;
 mod cache;
 mod calls;
 mod cells;
+mod edits;
+mod paths;
 mod query;
 mod reports;
 mod rows;
 mod saved;
+mod shell;
 mod spending;
 mod today;
 mod tools;
 mod turns;
+mod work;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -28,10 +32,17 @@ pub use answers::{
     ModelsReport, RowKey, TaskRow, TaskSums, TasksReport, TurnRow, TurnSums, UsageReport, UsageRow,
     UsageSums,
 };
+pub use edits::{Edit, EditKind, edits_of};
 pub use query::{AnalyticsQuery, Bucket, Dimension, ROWS_DEFAULT, ROWS_MAX, Scope, SpendSort};
 pub use spending::{ProjectRow, ProjectsReport, SessionRow, SessionsReport, SpendSums};
 pub use today::{DayFigures, TodayReport};
 pub use tools::{CallLatencyMs, LatencyBucket, ToolRow, ToolSums, ToolsReport};
+
+pub use work::{
+    CallEnd, CommandFailure, CommandLatencyMs, CommandRow, CommandSums, CommandsReport,
+    FailureWork, FileChange, FileRow, FileWork, FilesReport, LineSums, ProjectWork, SessionWork,
+    WorkQuery, WorkReport, WorkSums,
+};
 
 use self::cache::Cache;
 use self::calls::Calls;

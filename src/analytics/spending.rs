@@ -62,7 +62,7 @@ impl Spent {
         })
     }
 
-    fn sums(self, conversations: u64) -> SpendSums {
+    pub(super) fn sums(self, conversations: u64) -> SpendSums {
         let [
             messages,
             tokens_in,

@@ -1,181 +1,172 @@
-//! Files that commands write for their users.
+//! `decklog files`
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-#[cfg(unix)]
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use decklog::human::count;
-use serde_json::json;
+use decklog::analytics::{CallEnd, FileChange, FileRow, FilesReport, WorkQuery};
+use decklog::human::{count, counted, one_line};
 
-use super::context::Context;
+use super::context::{Context, LIMIT_ON_TERMINAL};
 use super::exit::{Exit, Failure};
-use super::output::Output;
+use super::output;
+use super::table::{Cell, Column, Table};
+use super::time::{self, Times};
 
-/// A file that takes its name when it is complete: until then, a reader sees the old content. If
-/// it is dropped before, the old file stays.
-#[derive(Debug)]
-pub struct NewFile {
-    to: File,
-    temporary: PathBuf,
-    path: PathBuf,
-    bytes: u64,
-    is_kept: bool,
+/// Maximum number of characters of a title and of a prompt.
+const TEXT_CHARS: usize = 80;
+
+/// Show which files agents changed, latest change first
+///
+/// The changes are those of the calls of edit tools, and of apply_patch in a shell; files that other
+/// commands change are not known. Paths are relative to the workspace of the conversation if they are
+/// below it. Lines are those that the arguments of the calls add and remove; a file that is written
+/// as a whole counts with all its lines. Changes that failed or were denied are not counted. For the
+/// path of one file, each change is listed, with its conversation and the prompt before it. The cost
+/// of this report grows with the number of changes of the period.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  decklog files --since yesterday\n  decklog files src --project decklog\n  decklog files '**/*.rs' --json | jq '.rows[] | {path, changes}'\n  decklog files src/main.rs"
+)]
+pub struct Args {
+    /// A directory, a file, or a pattern with *, ** and ?: absolute, relative to the workspaces, or,
+    /// with ./ before it, to the current directory
+    path: Option<String>,
+    #[command(flatten)]
+    times: Times,
+    /// Only of conversations of this project
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
+    /// Maximum number of rows. Default: 100 on a terminal, else 1000
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
 }
 
-impl NewFile {
-    fn create(path: &Path) -> io::Result<NewFile> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}.tmp", std::process::id()));
-        let temporary = PathBuf::from(name);
-        let mut options = File::options();
-        options.write(true).create_new(true);
-        // It may have whole conversations: like the log, it is its owner's.
-        #[cfg(unix)]
-        options.mode(0o600);
-        Ok(NewFile {
-            to: options.open(&temporary)?,
-            temporary,
-            path: path.to_owned(),
-            bytes: 0,
-            is_kept: false,
-        })
-    }
-
-    /// Gives the file its name; returns its length.
-    pub fn finish(&mut self) -> io::Result<u64> {
-        self.to.sync_all()?;
-        fs::rename(&self.temporary, &self.path)?;
-        self.is_kept = true;
-        Ok(self.bytes)
-    }
-}
-
-impl Write for NewFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.to.write(bytes)?;
-        self.bytes += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
-    }
-}
-
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        if !self.is_kept {
-            // What cannot be removed stays beside the file, with a name that says what it is.
-            let _ = fs::remove_file(&self.temporary);
-        }
-    }
-}
-
-/// Whether a file is, or would be, in the directory of the log.
-fn is_in_store(path: &Path, context: &Context) -> bool {
-    let dir = match path.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() => dir,
-        _ => Path::new("."),
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
+    let store = context.open_to_read()?;
+    let on_terminal = context.out.is_terminal() && !context.json;
+    let query = WorkQuery {
+        since: args.times.since,
+        until: args.times.until,
+        project: args.project.clone(),
+        limit: args.limit.or(on_terminal.then_some(LIMIT_ON_TERMINAL)),
     };
-    let store = context
-        .store_path()
-        .ok()
-        .and_then(|it| it.canonicalize().ok());
-    match (store, dir.canonicalize()) {
-        (Some(store), Ok(dir)) => dir.starts_with(store),
-        _ => false,
+    let path = args.path.as_deref().map(wanted);
+    let report = store.analytics().files(&query, path.as_deref())?;
+    if context.json {
+        context.out.json(&report)?;
+        return Ok(Exit::Ok);
     }
-}
-
-/// The file that the value of an option names; `-` is standard output.
-pub fn named(path: &Path) -> Option<&Path> {
-    (path != Path::new("-")).then_some(path)
-}
-
-/// The file at the end of symbolic links. It need not exist.
-fn linked(path: &Path) -> io::Result<PathBuf> {
-    const LINKS_MAX: usize = 40;
-    let mut path = path.to_owned();
-    for _ in 0..LINKS_MAX {
-        match fs::read_link(&path) {
-            // From the directory of the link, unless it is absolute.
-            Ok(to) => path = path.parent().unwrap_or(Path::new("")).join(to),
-            Err(_) => return Ok(path),
+    let (shown, all) = match &report.changes {
+        Some(changes) => {
+            changes_of(changes).print(&mut context.out)?;
+            let made = report.rows.iter().map(|row| row.changes + row.failed).sum();
+            (changes.len() as u64, made)
         }
-    }
-    Err(io::Error::other("too many symbolic links"))
-}
-
-/// A new file that will take this name. A symbolic link stays, and the file that it names is
-/// replaced.
-fn new_file(path: &Path, is_forced: bool, context: &Context) -> Result<NewFile, Failure> {
-    let shown = path.display();
-    let target = linked(path).map_err(|error| failed(path, &error))?;
-    match fs::metadata(path) {
-        Ok(known) if !known.is_file() => {
-            let message =
-                format!("{shown} is not a regular file: give '-' to write to standard output");
-            return Err(Failure::usage(message));
+        None if report.row_count == 0 => {
+            output::say("no changed files found");
+            (0, 0)
         }
-        Ok(_) if !is_forced => {
-            let message = format!("{shown} exists: give --force to replace it");
-            return Err(Failure::usage(message));
+        None => {
+            files(&report).print(&mut context.out)?;
+            (report.rows.len() as u64, report.row_count as u64)
         }
-        _ => {}
-    }
-    if is_in_store(&target, context) {
-        let message = format!("{shown} is in the directory of the log: give a file outside of it");
-        return Err(Failure::usage(message));
-    }
-    NewFile::create(&target).map_err(|error| failed(path, &error))
-}
-
-fn failed(path: &Path, error: &io::Error) -> Failure {
-    Failure::store(format!("cannot write {}: {error}", path.display()))
-}
-
-/// Runs `write` with a file as the output, then prints what was written. Without a result to keep,
-/// no file is written.
-pub fn write_to(
-    path: &Path,
-    is_forced: bool,
-    context: &mut Context,
-    write: impl FnOnce(&mut Context) -> Result<Exit, Failure>,
-) -> Result<Exit, Failure> {
-    let shown = path.display();
-    let file = new_file(path, is_forced, context)?;
-    let is_json = context.json;
-    let stdout = std::mem::replace(&mut context.out, Output::file(file));
-    let ended = write(context);
-    let mut out = std::mem::replace(&mut context.out, stdout);
-    context.json = is_json;
-    let ended = match ended {
-        Err(Failure::Output(error)) => Err(failed(path, &error)),
-        ended => ended,
     };
-    if ended? != Exit::Ok {
-        return Ok(Exit::Findings);
+    for (tool, calls) in &report.not_understood {
+        let calls = counted(*calls, "call");
+        let message = format!("{calls} of {tool} with arguments that are not understood");
+        context.say_below(&message)?;
     }
-    let bytes = out.finish().map_err(|error| failed(path, &error))?;
-    let text = format!("wrote {shown} ({} bytes)", count(bytes));
-    context.print(&json!({ "file": path, "bytes": bytes }), &text)?;
+    if shown < all {
+        let [shown, all] = [shown, all].map(count);
+        context.say_below(&format!("{shown} of {all} shown: set --limit"))?;
+    }
     Ok(Exit::Ok)
 }
 
-/// Lets `write` fill a file that it opens by its temporary name; returns its length.
-#[cfg(feature = "sql")]
-pub fn fill<T>(
-    path: &Path,
-    is_forced: bool,
-    context: &Context,
-    write: impl FnOnce(&Path) -> Result<T, Failure>,
-) -> Result<(u64, T), Failure> {
-    let mut file = new_file(path, is_forced, context)?;
-    let written = write(&file.temporary)?;
-    let known = file.to.metadata();
-    let finished = known.and_then(|known| file.finish().map(|_| known.len()));
-    let bytes = finished.map_err(|error| failed(path, &error))?;
-    Ok((bytes, written))
+/// The path that is compared: below the current directory if it begins with `.`.
+fn wanted(path: &str) -> String {
+    if path == "." || path == ".." || path.starts_with("./") || path.starts_with("../") {
+        let whole = std::env::current_dir().map(|dir| dir.join(Path::new(path)));
+        return whole.map_or_else(|_| path.to_owned(), |it| it.display().to_string());
+    }
+    path.to_owned()
+}
+
+fn files(report: &FilesReport) -> Table {
+    let text = |text: String| Cell::Text(Some(text));
+    let row = |row: &FileRow| {
+        let at = row.changed_at.as_ref();
+        vec![
+            Cell::Text(at.map(|at| time::formatted(at.at(), "%Y-%m-%d %H:%M"))),
+            Cell::Count(row.changes),
+            Cell::Count(row.failed),
+            Cell::Count(row.lines.added),
+            Cell::Count(row.lines.removed),
+            Cell::Count(row.conversations),
+            text(row.agents.join(", ")),
+            Cell::Text(row.project.clone()),
+            text(row.path.clone()),
+        ]
+    };
+    Table {
+        columns: vec![
+            Column::text("CHANGED", "changed_at"),
+            Column::number("CHANGES", "changes", 1),
+            Column::number("FAILED", "failed", 4),
+            Column::number("ADDED", "added", 2),
+            Column::number("REMOVED", "removed", 2),
+            Column::number("SESSIONS", "conversations", 5),
+            Column {
+                rank: 3,
+                ..Column::text("AGENTS", "agents")
+            },
+            Column {
+                rank: 4,
+                ..Column::text("PROJECT", "project")
+            },
+            Column::text("FILE", "path"),
+        ],
+        rows: report.rows.iter().map(row).collect(),
+        ..Table::default()
+    }
+}
+
+/// The changes of a file.
+fn changes_of(changes: &[FileChange]) -> Table {
+    let lines = |lines: Option<u64>| Cell::Text(Some(lines.map_or("-".to_owned(), count)));
+    let row = |change: &FileChange| {
+        let at = change.at.as_ref();
+        let mark = match change.status {
+            CallEnd::Failed | CallEnd::Denied => "! ",
+            CallEnd::Requested | CallEnd::Completed => "",
+        };
+        let title = one_line(change.title.as_deref().unwrap_or("(no title)"), TEXT_CHARS);
+        let prompt = change.prompt.as_deref().filter(|prompt| *prompt != title);
+        let prompt = prompt.map(|prompt| format!("  > {}", one_line(prompt, TEXT_CHARS)));
+        let conversation = change.conversation_id.map(Cell::Id);
+        vec![
+            Cell::Text(at.map(|at| time::formatted(at.at(), "%Y-%m-%d %H:%M"))),
+            Cell::Text(Some(format!("{mark}{}", change.status))),
+            Cell::Text(Some(change.tool_name.clone())),
+            lines(change.edit.added),
+            lines(change.edit.removed),
+            conversation.unwrap_or(Cell::Text(None)),
+            Cell::Text(Some(title + &prompt.unwrap_or_default())),
+        ]
+    };
+    Table {
+        columns: vec![
+            Column::text("AT", "at"),
+            Column::text("STATUS", "status"),
+            Column {
+                rank: 2,
+                ..Column::text("TOOL", "tool_name")
+            },
+            Column::number("ADDED", "added", 1),
+            Column::number("REMOVED", "removed", 1),
+            Column::text("CONVERSATION", "conversation_id"),
+            Column::text("TITLE, AND THE PROMPT BEFORE", "title"),
+        ],
+        rows: changes.iter().map(row).collect(),
+        ..Table::default()
+    }
 }

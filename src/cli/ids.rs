@@ -35,7 +35,10 @@ fn named(command: &str, argument: &str) -> Option<Named> {
         // The thread of a session's turns has the id of its conversation.
         ("turns", "thread_id")
         | ("conversations", "id" | "parent_id")
-        | ("messages" | "show" | "erase" | "csv" | "jsonl" | "markdown" | "atif", "conversation")
+        | (
+            "messages" | "show" | "resume" | "erase" | "csv" | "jsonl" | "markdown" | "atif",
+            "conversation",
+        )
         | ("atif", "parent_id") => Kind::Conversations,
         ("proposals", "request_id") => Kind::CodeEditProposals,
         ("events", "id" | "parent_id") => Kind::Events,

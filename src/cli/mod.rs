@@ -9,11 +9,13 @@ mod backup;
 mod branches;
 mod calls;
 mod check_proof;
+mod commands;
 mod compact;
 mod completions;
 mod config;
 mod context;
 mod conversations;
+mod day;
 mod demo;
 mod doctor;
 mod du;
@@ -40,6 +42,7 @@ mod markdown;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod messages;
+mod new_file;
 mod open;
 mod output;
 mod pager;
@@ -54,6 +57,7 @@ mod repair;
 mod replay;
 #[cfg(feature = "page")]
 mod report;
+mod resume;
 mod retain;
 mod rollups;
 mod schema;
@@ -74,6 +78,7 @@ mod stats;
 mod stdin;
 mod table;
 mod tail;
+mod this_day;
 mod thoughts;
 mod time;
 mod today;
@@ -169,6 +174,13 @@ commands! {
         Stats stats,
         #[cfg(feature = "http")]
         Serve serve,
+    }
+    "Answers" {
+        Today this_day,
+        Day day,
+        Files files,
+        Commands commands,
+        Resume resume,
     }
     "Read" {
         Search search,

@@ -7,7 +7,7 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use serde::Serialize;
 
 use super::escape;
-use super::files::NewFile;
+use super::new_file::NewFile;
 use super::pager::Pager;
 
 /// When to use colours.

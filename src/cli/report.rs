@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::export::html;
-use super::files::{named, write_to};
+use super::new_file::{named, write_to};
 
 /// Write a conversation, a run or the figures of a period as a web page in one file
 ///

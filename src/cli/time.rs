@@ -77,6 +77,33 @@ pub fn day(text: &str) -> decklog::Result<Day> {
     text.parse().or_else(|_| Day::of(epoch_ms(text)?))
 }
 
+/// A day of the zone in which times are shown, in epoch milliseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct DayBounds {
+    pub start: i64,
+    /// The start of the next day.
+    pub end: i64,
+}
+
+impl DayBounds {
+    /// The date, and whether it is one of UTC.
+    pub fn name(self) -> String {
+        let zone = if is_utc() { " (UTC)" } else { "" };
+        format!("{}{zone}", formatted(self.start, "%A, %Y-%m-%d"))
+    }
+}
+
+/// The day of a time such as `yesterday`, `2025-12-09` or `7d`.
+pub fn day_bounds(text: &str) -> decklog::Result<DayBounds> {
+    // Days have 23 to 25 hours.
+    const NOON_OF_THE_NEXT_MS: i64 = 36 * 60 * 60 * 1000;
+    let parse = if is_utc() { epoch_ms } else { local_epoch_ms };
+    let start_of = |at: i64| parse(&formatted(at, "%Y-%m-%d"));
+    let start = start_of(parse(text)?)?;
+    let end = start_of(start.saturating_add(NOON_OF_THE_NEXT_MS))?;
+    Ok(DayBounds { start, end })
+}
+
 /// How times may be given, for the help.
 const FORMS: &str = "TIME is a day (2025-12-09), a day and a time ('2025-12-09 14:30'), today, \
     yesterday, a time before now (30m, 12h, 7d, 2w), RFC 3339 or epoch milliseconds. Without a \

@@ -13,8 +13,10 @@ mod lines_of;
 mod messages;
 mod observability;
 mod page;
+mod places;
 mod proposals;
 mod query;
+mod resume;
 mod retract;
 mod rollups;
 #[cfg(any(feature = "sql", feature = "parquet"))]
@@ -39,6 +41,7 @@ pub(crate) use rollups::{
     read as read_messages, sum_day,
 };
 
+pub(crate) use places::Places;
 pub(crate) use search::clipped;
 pub(crate) use seqs::{times_of, with_seqs};
 
@@ -56,6 +59,7 @@ pub use page::{Cursor, Order, PAGE_LIMIT, Page};
 pub use proposals::ProposalQuery;
 #[cfg(feature = "http")]
 pub(crate) use query::{Limit, TimeText, number_param};
+pub use resume::Resume;
 pub use rollups::RollupQuery;
 pub use search::{Found, SearchCursor, SearchMatch, SearchProgress, SearchQuery};
 pub use session::{SessionItem, SessionNode, SessionTree};

@@ -43,6 +43,7 @@ mod token;
 #[cfg(all(target_os = "linux", feature = "top"))]
 mod top;
 mod upkeep;
+mod work;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};

@@ -24,8 +24,8 @@ use super::exit::{Exit, Failure};
 use super::get::missing;
 use super::list::{List, Part};
 use super::{
-    calls, conversations, events, files, inbox, markdown, messages, proposals, rollups, thoughts,
-    turns,
+    calls, conversations, events, inbox, markdown, messages, new_file, proposals, rollups,
+    thoughts, turns,
 };
 
 /// Write records, a conversation or a report in another format
@@ -160,8 +160,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             "--force is for a file: give one with --output",
         ));
     }
-    if let Some(path) = args.output.as_deref().and_then(files::named) {
-        return files::write_to(path, args.force, context, |context| write(args, context));
+    if let Some(path) = args.output.as_deref().and_then(new_file::named) {
+        return new_file::write_to(path, args.force, context, |context| write(args, context));
     }
     if context.json && !matches!(args.format, Format::Jsonl(_)) {
         let message = "--json is for 'export jsonl', or for the report about a file: with -o FILE";

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::files;
+use crate::cli::new_file;
 use crate::cli::time::Times;
 
 /// The records of one kind, or those of some time, as a Parquet file
@@ -36,7 +36,7 @@ pub fn run(args: &Args, is_forced: bool, context: &mut Context) -> Result<Exit, 
         args.times.since.unwrap_or(i64::MIN),
         args.times.until.unwrap_or(i64::MAX),
     );
-    let (len, rows) = files::fill(&args.file, is_forced, context, |path| {
+    let (len, rows) = new_file::fill(&args.file, is_forced, context, |path| {
         let file = File::options().write(true).truncate(true).open(path);
         let file =
             file.map_err(|e| Failure::store(format!("cannot open {}: {e}", path.display())))?;

@@ -12,7 +12,7 @@ use serde_json::{Map, json};
 
 use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::files;
+use crate::cli::new_file;
 use crate::cli::time::Times;
 
 /// A shorter export shows no progress.
@@ -47,7 +47,7 @@ pub fn run(args: &Args, is_forced: bool, context: &mut Context) -> Result<Exit, 
     let began = Instant::now();
     let is_shown = !context.json && std::io::stderr().is_terminal();
     let mut bar = None;
-    let (len, rows) = files::fill(&args.file, is_forced, context, |path| {
+    let (len, rows) = new_file::fill(&args.file, is_forced, context, |path| {
         let rows = sql::export(&store, path, &options, |kind, rows| {
             if is_shown && began.elapsed() >= SHOWN_AFTER {
                 let bar = bar.get_or_insert_with(ProgressBar::new_spinner);
