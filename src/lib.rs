@@ -73,6 +73,11 @@ pub mod ndjson;
 #[cfg(feature = "page")]
 #[cfg_attr(not(feature = "http"), allow(dead_code))]
 pub mod page;
+#[cfg(feature = "prices")]
+mod prices;
+#[cfg(not(feature = "prices"))]
+#[path = "prices/none.rs"]
+mod prices;
 pub mod privacy;
 pub mod record;
 pub mod replay;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::query::Scope;
-use crate::record::{Day, Timestamp};
+use crate::record::{Day, Timestamp, is_default};
 
 /// The group of a row: the bucket, and the names that its messages share. A name is absent if the
 /// report does not group by it, or if the messages have none.
@@ -77,6 +77,14 @@ pub struct UsageSums {
     /// Cost of messages in any role, in US dollars. Absent if no message has a cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
+    /// The part of `cost_usd` that was computed by a table of prices, from the tokens of messages
+    /// that record no cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_computed_usd: Option<f64>,
+    /// Number of messages with tokens that have neither a cost nor a model with a price. Their cost
+    /// is not in `cost_usd`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub unpriced: u64,
 }
 
 /// The tokens of `turn.completed` events.

@@ -8,12 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::activity::{Hours, hour_of};
 use super::cells::{Cell, Groups, Mask};
 use super::query::Scope;
-use super::spending::Spent;
+use super::spending::DaySpent;
 use super::turns::Turns;
 use crate::collections::{
     Adds, DayFound, DaySum, Message, days_of_messages, read_messages, sum_day,
@@ -44,7 +43,7 @@ pub(super) struct CachedDay {
     /// Messages with an error, sorted by time and sequence number.
     pub failed: Vec<(i64, u64)>,
     /// The sums of its messages in the log, by conversation.
-    pub spent: HashMap<Uuid, Spent>,
+    pub spent: DaySpent,
     /// The number of its messages in the log, by hour.
     pub hours: Hours,
     /// The sums by requested dimensions, computed on demand.
@@ -65,8 +64,7 @@ impl Adds for CachedDay {
         self.cells.clear();
         self.talks = None;
         self.sum.count(&message);
-        let spent = self.spent.entry(message.conversation).or_default();
-        spent.add(&Spent::of(&message.counted));
+        self.spent.add(&message);
         self.hours[hour_of(message.at)] += 1;
         if message.counted.is_error {
             // Usually appended at the end.
@@ -80,13 +78,18 @@ impl Adds for CachedDay {
 impl CachedDay {
     /// Computes the sums of a day.
     fn read(store: &Store, day: Day) -> Result<CachedDay> {
+        let prices = store.inner().prices()?;
         let begin = |found: &DayFound, segments| CachedDay {
             segments,
             through_seq: 0,
             last_seq: 0,
-            sum: DaySum::new(&found.rollups),
+            sum: {
+                let mut sum = DaySum::new(&found.rollups);
+                sum.price_rolled(&prices, day);
+                sum
+            },
             failed: Vec::new(),
-            spent: HashMap::new(),
+            spent: DaySpent::default(),
             hours: Hours::default(),
             cells: HashMap::new(),
             talks: None,
@@ -153,6 +156,8 @@ pub(super) struct Cache {
     /// Numbers for conversations, by the hashes of their ids, so that conversations on several days
     /// are counted quickly.
     talks: HashMap<u64, u32>,
+    /// The prices by which costs were computed.
+    pub(super) prices: u64,
     /// Whether the saved sums were looked for, and compared with the log.
     is_recalled: bool,
     /// The mark in the saved sums.
@@ -175,8 +180,9 @@ struct Update {
 impl Cache {
     /// Adds everything that was acknowledged before this call.
     pub(super) fn catch_up(&mut self, store: &Store) -> Result<()> {
-        if !self.is_recalled {
-            self.recall(store)?;
+        let prices = store.inner().prices()?.fingerprint;
+        if !self.is_recalled || self.prices != prices {
+            self.recall(store, prices)?;
         }
         let Some(news) = store.inner().with_snapshot(|view| Ok(self.news(view)))? else {
             return Ok(());

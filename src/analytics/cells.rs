@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::query::Dimension;
 use crate::collections::DaySum;
-use crate::record::{Group, MessageSums, Sketch, Tally};
+use crate::record::{Computed, Group, MessageSums, Sketch, Tally};
 
 /// Numbers for groups, so that many days are combined quickly.
 #[derive(Debug, Default)]
@@ -67,6 +67,8 @@ impl Mask {
         let cell = |(names, tally): (_, Tally)| Cell {
             group: groups.number(names),
             answers: tally.answers(),
+            computed: tally.computed,
+            computed_of_answers: tally.computed_of_answers(),
             messages: tally.messages,
             answered: tally.requests,
             all: MessageSums {
@@ -89,6 +91,9 @@ pub(super) struct Cell {
     pub all: MessageSums,
     /// The sums of answers only.
     pub answers: MessageSums,
+    /// Computed costs of messages in any role, and of answers only.
+    pub computed: Computed,
+    pub computed_of_answers: Computed,
 }
 
 impl Cell {

@@ -5,9 +5,11 @@
 
 mod activity;
 mod answers;
+mod budgets;
 mod cache;
 mod calls;
 mod cells;
+mod cost;
 mod edits;
 mod paths;
 mod query;
@@ -16,6 +18,7 @@ mod rows;
 mod saved;
 mod shell;
 mod spending;
+mod status;
 mod today;
 mod tools;
 mod turns;
@@ -24,6 +27,7 @@ mod work;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+pub use crate::store::{BudgetSettings, Usd};
 pub use activity::HourActivity;
 pub use answers::{
     ActiveReport, ActiveRow, CompressionReport, CompressionRow, CompressionSums, ContextReport,
@@ -32,9 +36,12 @@ pub use answers::{
     ModelsReport, RowKey, TaskRow, TaskSums, TasksReport, TurnRow, TurnSums, UsageReport, UsageRow,
     UsageSums,
 };
+pub use budgets::Budget;
+pub use cost::{CostBy, CostKey, CostQuery, CostReport, CostRow, CostSums, UnpricedModel};
 pub use edits::{Edit, EditKind, edits_of};
 pub use query::{AnalyticsQuery, Bucket, Dimension, ROWS_DEFAULT, ROWS_MAX, Scope, SpendSort};
 pub use spending::{ProjectRow, ProjectsReport, SessionRow, SessionsReport, SpendSums};
+pub use status::SpendingNow;
 pub use today::{DayFigures, TodayReport};
 pub use tools::{CallLatencyMs, LatencyBucket, ToolRow, ToolSums, ToolsReport};
 
@@ -109,6 +116,12 @@ impl Store {
 }
 
 impl Analytics {
+    /// The store that the reports are of.
+    #[cfg(feature = "http")]
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// Adds the changes since the last report, so that the next report is fast.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use super::answers::{
 use super::cache::Cache;
 use super::cells::{Cell, Groups, Mask};
 use super::query::Scope;
-use crate::record::{Day, DenseSketch, MessageSums, usd};
+use crate::record::{Computed, Day, DenseSketch, MessageSums, usd};
 
 /// The cells of a row.
 pub(super) struct Row<'a> {
@@ -126,9 +126,49 @@ fn failed(cells: &[&Cell]) -> u64 {
     answers.min(answered).saturating_add(unanswered)
 }
 
-fn cost(cells: &[&Cell], of: fn(&Cell) -> &MessageSums) -> Option<f64> {
-    let nanos = total(cells, |cell| of(cell).cost_nano_usd);
-    usd(nanos, total(cells, |cell| of(cell).cost_count))
+/// The recorded and computed costs of some messages.
+fn cost(cells: &[&Cell], of: fn(&Cell) -> (&MessageSums, &Computed)) -> Costs {
+    let mut costs = Costs::default();
+    for cell in cells {
+        let (sums, computed) = of(cell);
+        costs.add(&Costs {
+            recorded_nano_usd: sums.cost_nano_usd,
+            recorded: sums.cost_count,
+            computed: *computed,
+        });
+    }
+    costs
+}
+
+/// The costs of some messages, as reports tell them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Costs {
+    pub recorded_nano_usd: u64,
+    /// Number of messages that report a cost.
+    pub recorded: u64,
+    pub computed: Computed,
+}
+
+impl Costs {
+    pub(super) fn add(&mut self, other: &Costs) {
+        let nano_usd = &mut self.recorded_nano_usd;
+        *nano_usd = nano_usd.saturating_add(other.recorded_nano_usd);
+        self.recorded = self.recorded.saturating_add(other.recorded);
+        self.computed.add(&other.computed);
+    }
+
+    /// All of it, in US dollars; `None` if no message has a cost.
+    pub(super) fn usd(&self) -> Option<f64> {
+        let nano_usd = self
+            .recorded_nano_usd
+            .saturating_add(self.computed.nano_usd);
+        usd(nano_usd, self.recorded.saturating_add(self.computed.count))
+    }
+
+    /// The computed part.
+    pub(super) fn computed_usd(&self) -> Option<f64> {
+        usd(self.computed.nano_usd, self.computed.count)
+    }
 }
 
 pub(super) fn usage(cells: &[&Cell], _: &mut DenseSketch) -> UsageSums {
@@ -136,6 +176,7 @@ pub(super) fn usage(cells: &[&Cell], _: &mut DenseSketch) -> UsageSums {
     let tokens_cache_write = total(cells, |cell| cell.all.tokens_cache_write);
     let tokens_cache_read = total(cells, |cell| cell.all.tokens_cache_read);
     let cached = tokens_cache_write.saturating_add(tokens_cache_read);
+    let costs = cost(cells, |cell| (&cell.all, &cell.computed));
     UsageSums {
         messages: total(cells, |cell| cell.messages),
         requests: total(cells, Cell::requests),
@@ -146,7 +187,9 @@ pub(super) fn usage(cells: &[&Cell], _: &mut DenseSketch) -> UsageSums {
         tokens_cache_write_1h: total(cells, |cell| cell.all.tokens_cache_write_1h),
         tokens_cache_read,
         tokens_reasoning: total(cells, |cell| cell.all.tokens_reasoning),
-        cost_usd: cost(cells, |cell| &cell.all),
+        cost_usd: costs.usd(),
+        cost_computed_usd: costs.computed_usd(),
+        unpriced: costs.computed.unpriced,
     }
 }
 
@@ -186,7 +229,7 @@ pub(super) fn models(cells: &[&Cell], sketch: &mut DenseSketch) -> ModelSums {
         latency_ms: latency.latency_ms,
         tokens_in: total(cells, |cell| cell.answers.tokens_in),
         tokens_out: total(cells, |cell| cell.answers.tokens_out),
-        cost_usd: cost(cells, |cell| &cell.answers),
+        cost_usd: cost(cells, |cell| (&cell.answers, &cell.computed_of_answers)).usd(),
         context_utilization_avg: context(cells, sketch).avg,
         errors: total(cells, |cell| cell.all.errors),
         error_rate: part(failed(cells), latency.requests),

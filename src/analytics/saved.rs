@@ -30,6 +30,8 @@ const TIMES: u64 = 8;
 #[derive(Serialize, Deserialize)]
 struct Saved<D, T> {
     log: LogMark,
+    /// The prices by which costs were computed.
+    prices: u64,
     /// The sequence number up to which all days have their messages.
     last_seq: u64,
     /// Number of messages up to this one.
@@ -49,12 +51,13 @@ struct SavedTurns<T> {
 
 impl Cache {
     /// Takes over the saved sums that are those of this log.
-    pub(super) fn recall(&mut self, store: &Store) -> Result<()> {
-        // An earlier attempt may have failed.
+    pub(super) fn recall(&mut self, store: &Store, prices: u64) -> Result<()> {
+        // An earlier attempt may have failed, or the prices may have changed.
         *self = Cache::default();
+        self.prices = prices;
         let storage = store.inner().storage();
         let saved: Option<Saved<BTreeMap<Day, CachedDay>, Turns>> = FILE.load(storage);
-        let Some(mut saved) = saved else {
+        let Some(mut saved) = saved.filter(|saved| saved.prices == prices) else {
             return Ok(());
         };
         // First: if the log is rewritten after this, the next update begins anew.
@@ -126,6 +129,7 @@ impl Cache {
         });
         let saved = Saved {
             log,
+            prices: self.prices,
             last_seq: watermark.last_seq,
             rows: rows_through(store, Kind::Messages, watermark.last_seq).ok()?,
             days: &self.days,

@@ -2,31 +2,89 @@
 //! in the log, because a rollup does not have the sums of each conversation.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::Analytics;
+use super::cost::CostSums;
 use super::query::{AnalyticsQuery, Defaults, Scope, SpendSort};
-use crate::collections::projects_of;
+use super::rows::Costs;
+use crate::collections::{Message, projects_of};
 use crate::error::Result;
-use crate::record::{Counted, usd};
+use crate::record::{Computed, Counted, Tally, is_default};
 
 /// The sums of some messages of a conversation.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-#[serde(from = "[u64; 10]", into = "[u64; 10]")]
-pub(super) struct Spent([u64; 10]);
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "[u64; 13]", into = "[u64; 13]")]
+pub(super) struct Spent([u64; 13]);
 
-impl From<[u64; 10]> for Spent {
-    fn from(sums: [u64; 10]) -> Spent {
+impl From<[u64; 13]> for Spent {
+    fn from(sums: [u64; 13]) -> Spent {
         Spent(sums)
     }
 }
 
-impl From<Spent> for [u64; 10] {
-    fn from(spent: Spent) -> [u64; 10] {
+impl From<Spent> for [u64; 13] {
+    fn from(spent: Spent) -> [u64; 13] {
         spent.0
+    }
+}
+
+/// What the conversations of a day used, by model and git branch.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct DaySpent {
+    /// Numbers of models and branches, from 1; 0 is none.
+    names: BTreeMap<String, u32>,
+    pub conversations: HashMap<Uuid, Vec<PartSpent>>,
+}
+
+/// What a conversation used of a model on a branch.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct PartSpent {
+    pub model: u32,
+    pub branch: u32,
+    pub spent: Spent,
+}
+
+impl DaySpent {
+    pub(super) fn add(&mut self, message: &Message) {
+        let model = self.number(message.group[0].as_deref());
+        let branch = self.number(message.branch.as_deref());
+        let parts = self.conversations.entry(message.conversation).or_default();
+        // A conversation has few parts, and the last one is usually meant.
+        let mut found = parts.iter_mut().rev();
+        let spent = Spent::of(&message.counted);
+        match found.find(|part| (part.model, part.branch) == (model, branch)) {
+            Some(part) => part.spent.add(&spent),
+            None => parts.push(PartSpent {
+                model,
+                branch,
+                spent,
+            }),
+        }
+    }
+
+    fn number(&mut self, name: Option<&str>) -> u32 {
+        let Some(name) = name else { return 0 };
+        if let Some(number) = self.names.get(name) {
+            return *number;
+        }
+        let number = self.names.len() as u32 + 1;
+        self.names.insert(name.to_owned(), number);
+        number
+    }
+
+    /// The names by their numbers.
+    pub(super) fn names(&self) -> Vec<Option<&str>> {
+        let mut names = vec![None; self.names.len() + 1];
+        for (name, number) in &self.names {
+            if let Some(place) = names.get_mut(*number as usize) {
+                *place = Some(&**name);
+            }
+        }
+        names
     }
 }
 
@@ -43,6 +101,9 @@ impl Spent {
             message.cost_nano_usd.unwrap_or(0),
             u64::from(message.cost_nano_usd.is_some()),
             u64::from(message.is_error),
+            message.computed.nano_usd,
+            message.computed.count,
+            message.computed.unpriced,
         ])
     }
 
@@ -52,9 +113,77 @@ impl Spent {
         }
     }
 
+    /// The sums of a group, in all roles.
+    pub(super) fn of_tally(tally: &Tally) -> Spent {
+        let Tally { all, computed, .. } = tally;
+        Spent([
+            tally.messages,
+            all.tokens_in,
+            all.tokens_out,
+            all.tokens_cache_write,
+            all.tokens_cache_write_1h,
+            all.tokens_cache_read,
+            all.tokens_reasoning,
+            all.cost_nano_usd,
+            all.cost_count,
+            all.errors,
+            computed.nano_usd,
+            computed.count,
+            computed.unpriced,
+        ])
+    }
+
+    /// Equal shares of these sums; the first have what is left over.
+    pub(super) fn shares(self, count: u64) -> impl Iterator<Item = Spent> {
+        let count = count.max(1);
+        (0..count)
+            .map(move |nth| Spent(self.0.map(|sum| sum / count + u64::from(nth < sum % count))))
+    }
+
+    /// Number of messages without a price.
+    pub(super) fn unpriced(&self) -> u64 {
+        self.0[12]
+    }
+
+    /// The greatest cost comes first.
+    pub(super) fn by_cost(&self) -> Reverse<(u64, u64)> {
+        self.order(SpendSort::Cost)
+    }
+
+    pub(super) fn costs(self) -> CostSums {
+        let sums = self.sums(0);
+        CostSums {
+            messages: sums.messages,
+            tokens_in: sums.tokens_in,
+            tokens_input: sums.tokens_input,
+            tokens_cache_write: sums.tokens_cache_write,
+            tokens_cache_write_1h: sums.tokens_cache_write_1h,
+            tokens_cache_read: sums.tokens_cache_read,
+            tokens_out: sums.tokens_out,
+            tokens_reasoning: sums.tokens_reasoning,
+            cost_usd: sums.cost_usd,
+            cost_computed_usd: sums.cost_computed_usd,
+            unpriced: sums.unpriced,
+        }
+    }
+
     /// The greatest comes first.
     fn order(&self, sort: SpendSort) -> Reverse<(u64, u64)> {
-        let [_, tokens_in, tokens_out, _, _, _, _, nano_usd, ..] = self.0;
+        let [
+            _,
+            tokens_in,
+            tokens_out,
+            _,
+            _,
+            _,
+            _,
+            nano_usd,
+            _,
+            _,
+            computed,
+            ..,
+        ] = self.0;
+        let nano_usd = nano_usd.saturating_add(computed);
         let tokens = tokens_in.saturating_add(tokens_out);
         Reverse(match sort {
             SpendSort::Cost => (nano_usd, tokens),
@@ -74,7 +203,19 @@ impl Spent {
             nano_usd,
             cost_count,
             errors,
+            computed_nano_usd,
+            computed_count,
+            unpriced,
         ] = self.0;
+        let costs = Costs {
+            recorded_nano_usd: nano_usd,
+            recorded: cost_count,
+            computed: Computed {
+                nano_usd: computed_nano_usd,
+                count: computed_count,
+                unpriced,
+            },
+        };
         SpendSums {
             conversations,
             messages,
@@ -85,7 +226,9 @@ impl Spent {
             tokens_cache_read: read,
             tokens_out,
             tokens_reasoning: reasoning,
-            cost_usd: usd(nano_usd, cost_count),
+            cost_usd: costs.usd(),
+            cost_computed_usd: costs.computed_usd(),
+            unpriced,
             errors,
         }
     }
@@ -116,6 +259,14 @@ pub struct SpendSums {
     /// Cost in US dollars. Absent if no message has a cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
+    /// The part of `cost_usd` that was computed by a table of prices, from the tokens of messages
+    /// that record no cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_computed_usd: Option<f64>,
+    /// Number of messages with tokens that have neither a cost nor a model with a price. Their cost
+    /// is not in `cost_usd`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub unpriced: u64,
     /// Number of messages with an error, in any role.
     pub errors: u64,
 }
@@ -279,8 +430,9 @@ impl Analytics {
         let kept = self.caught_up()?;
         let mut all: HashMap<Uuid, Spent> = HashMap::new();
         for (_, day) in kept.days(scope) {
-            for (id, spent) in &day.spent {
-                all.entry(*id).or_default().add(spent);
+            for (id, parts) in &day.spent.conversations {
+                let sum = all.entry(*id).or_default();
+                parts.iter().for_each(|part| sum.add(&part.spent));
             }
         }
         Ok(all.into_iter().collect())

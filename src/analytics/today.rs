@@ -131,6 +131,8 @@ fn average(sums: DayFigures, days: u64) -> DayFigures {
             tokens_cache_read: of(sums.usage.tokens_cache_read),
             tokens_reasoning: of(sums.usage.tokens_reasoning),
             cost_usd: sums.usage.cost_usd.map(|cost| cost / float(days)),
+            cost_computed_usd: sums.usage.cost_computed_usd.map(|cost| cost / float(days)),
+            unpriced: of(sums.usage.unpriced),
         },
         latency_ms: LatencyMs {
             count: of(sums.latency_ms.count),

@@ -9,7 +9,7 @@ use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 
-/// Show and change the settings of privacy and retention
+/// Show and change the settings of privacy, retention and budgets
 ///
 /// The settings are in decklog.json. Every process that writes the log applies a change to its
 /// next write. Existing records do not change.
@@ -33,8 +33,8 @@ enum Command {
     Set {
         /// A name such as privacy.redact_pii
         name: String,
-        /// true or false; a number of days or, for retention, forever; bytes, such as 10GB; roles,
-        /// such as admin,developer; JSON
+        /// true or false; a number of days or, for retention, forever; bytes, such as 10GB; US
+        /// dollars, for budgets; roles, such as admin,developer; JSON
         #[arg(allow_hyphen_values = true)]
         value: String,
     },

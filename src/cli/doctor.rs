@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::io;
 
 use decklog::Kind;
+use decklog::analytics::Budget;
 use decklog::health::{Damage, DamageClass, DamageCounts, Health, LockState, Usage, Verification};
-use decklog::human::{count, counted};
+use decklog::human::{count, counted, dollars, percent};
 use decklog::retention::NextRemoval;
 use decklog::storage::{Disk, Volume};
 use serde::Serialize;
@@ -46,6 +47,7 @@ struct Report<'a> {
     good: bool,
     findings: &'a [Finding],
     bytes: u64,
+    budgets: &'a [Budget],
     #[cfg(feature = "ship")]
     ships: &'a [decklog::ship::ShipStatus],
     #[serde(flatten)]
@@ -63,6 +65,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         findings.push(of_manifest(manifest, &mut counts));
     }
     findings.extend(self::findings(&health, counts));
+    // A log that cannot be read has other findings.
+    let budgets = store.analytics().budgets().unwrap_or_default();
+    findings.extend(budgets.iter().filter(|it| it.is_over()).map(of_budget));
     #[cfg(feature = "ship")]
     let ships = store.ships();
     #[cfg(feature = "ship")]
@@ -81,6 +86,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             good: findings.is_empty(),
             findings: &findings,
             bytes: health.bytes(),
+            budgets: &budgets,
             #[cfg(feature = "ship")]
             ships: &ships,
             health: &health,
@@ -90,7 +96,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         let copies: Vec<String> = ships.iter().map(|it| copy(it, health.last_seq)).collect();
         #[cfg(not(feature = "ship"))]
         let copies = Vec::new();
-        text(&mut context.out, &store, &health, &copies, &findings)?;
+        let budgets: Vec<String> = budgets.iter().filter_map(note_of_budget).collect();
+        let notes = [("copy", copies), ("budget", budgets)];
+        text(&mut context.out, &store, &health, &notes, &findings)?;
     }
     Ok(Exit::with_findings(!findings.is_empty()))
 }
@@ -120,6 +128,32 @@ fn of_ship(ship: &decklog::ship::ShipStatus) -> Option<Finding> {
         what: format!("{destination}: the last run failed: {error}"),
         to_do: "run 'decklog ship' again: it continues where it stopped",
     })
+}
+
+/// More was spent than a budget.
+fn of_budget(budget: &Budget) -> Finding {
+    Finding {
+        about: "budget",
+        what: budget_used(budget),
+        to_do: "see 'decklog stats cost'; 'decklog config set budget.day' and the like change budgets",
+    }
+}
+
+/// A budget of which 80 % or more is spent, and which is not a finding.
+fn note_of_budget(budget: &Budget) -> Option<String> {
+    let is_noted = budget.is_nearly_spent() && !budget.is_over();
+    is_noted.then(|| budget_used(budget))
+}
+
+/// What was spent of a budget.
+pub fn budget_used(budget: &Budget) -> String {
+    format!(
+        "{} of {} spent this {} ({})",
+        dollars(budget.spent_usd),
+        dollars(budget.budget_usd),
+        budget.period.as_str(),
+        percent(budget.used())
+    )
 }
 
 /// A problem of the manifest, which is not counted with the others.
@@ -259,7 +293,7 @@ fn text(
     out: &mut Output,
     store: &str,
     health: &Health,
-    copies: &[String],
+    notes: &[(&str, Vec<String>)],
     findings: &[Finding],
 ) -> io::Result<()> {
     let mut say = |what: &str, text: String| out.line(&format!("{what:<11} {text}"));
@@ -300,8 +334,10 @@ fn text(
         );
         say("size cap", text)?;
     }
-    for copy in copies {
-        say("copy", copy.clone())?;
+    for (about, notes) in notes {
+        for note in notes {
+            say(about, note.clone())?;
+        }
     }
     for file in &health.foreign {
         let file = one_line(file);

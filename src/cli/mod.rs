@@ -75,6 +75,7 @@ mod sql;
 mod sql_views;
 mod state;
 mod stats;
+mod statusline;
 mod stdin;
 mod table;
 mod tail;
@@ -172,6 +173,7 @@ commands! {
         Conversations conversations,
         Show transcript,
         Stats stats,
+        Statusline statusline,
         #[cfg(feature = "http")]
         Serve serve,
     }

@@ -32,13 +32,15 @@ mod tree;
 mod turns;
 
 pub(crate) use calls::{CallRow, calls_of_day, first_start, with_calls};
-pub(crate) use conversations::{ended_in_error, in_one_line, of_prompt, projects_of};
+pub(crate) use conversations::{
+    ConversationFacts, ended_in_error, facts_of, in_one_line, of_prompt, projects_of,
+};
 pub(crate) use events::{
     children as events_under, find as event, latest as latest_event, seqs_of_type as seqs_of_events,
 };
 pub(crate) use rollups::{
-    Adds, DaySum, Found as DayFound, Message, all_days as days_of_messages, pairs,
-    read as read_messages, sum_day,
+    Adds, DaySum, Found as DayFound, Message, all_days as days_of_messages, messages_of_day,
+    messages_of_day_after, pairs, read as read_messages, sum_day,
 };
 
 pub(crate) use places::Places;

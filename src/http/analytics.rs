@@ -9,9 +9,9 @@ use super::body::{Answer, Made};
 use super::params::{Query, separated_by_commas};
 use super::problem::Problem;
 use crate::analytics::{
-    ActiveReport, Analytics, AnalyticsQuery, Bucket, CompressionReport, ContextReport,
-    DashboardMetrics, Dimension, ErrorsReport, HourActivity, LatencyReport, ModelsReport,
-    ProjectsReport, SessionsReport, SpendSort, TasksReport, ToolsReport, UsageReport,
+    ActiveReport, Analytics, AnalyticsQuery, Bucket, CompressionReport, ContextReport, CostBy,
+    CostQuery, CostReport, DashboardMetrics, Dimension, ErrorsReport, HourActivity, LatencyReport,
+    ModelsReport, ProjectsReport, SessionsReport, SpendSort, TasksReport, ToolsReport, UsageReport,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Day, now};
@@ -202,4 +202,46 @@ reports! {
     "/analytics/sessions" sessions(SpendParams) -> SessionsReport;
     /// The metrics of a dashboard. Default period: today.
     "/analytics/dashboard" dashboard(DayParams) -> DashboardMetrics;
+}
+
+/// Which days to report the cost of, and what the rows are of.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct CostParams {
+    /// Only this UTC day and later ones: YYYY-MM-DD.
+    since: Option<Day>,
+    /// Only days before this one.
+    until: Option<Day>,
+    /// What to group by, separated by commas: at most one of day, week and month, and model,
+    /// project, session, branch, tool and agent. Default: day.
+    #[serde(default, deserialize_with = "separated_by_commas")]
+    #[param(value_type = Option<Vec<CostBy>>, explode = false, min_items = 1)]
+    by: Option<Vec<CostBy>>,
+    /// Maximum number of rows; 0 for the totals alone. Default: 1000.
+    #[param(value_type = Option<u32>, maximum = 100_000)]
+    limit: Option<usize>,
+}
+
+/// Tokens by kind and their cost, recorded or computed by the table of prices.
+#[utoipa::path(
+    get,
+    path = "/analytics/cost",
+    params(CostParams),
+    responses((status = 200, description = "The report", body = CostReport))
+)]
+pub(super) async fn cost(State(app): State<Shared>, Query(params): Query<CostParams>) -> Answer {
+    let is_bounded = params.until.is_some();
+    let query = CostQuery {
+        since: params.since,
+        // An empty period is no error here, as in other reports.
+        until: params.until.max(params.since.filter(|_| is_bounded)),
+        by: params.by.unwrap_or_default(),
+        limit: params.limit,
+    };
+    app.read_much(move |app| {
+        let report = app.analytics.cost(&query).map_err(invalid)?;
+        Made::ok(&report)
+    })
+    .await
 }

@@ -20,6 +20,7 @@ use prometheus_client::registry::{Registry, Unit};
 use super::app::Shared;
 use super::problem::Problem;
 use super::rejected::Rejected;
+use crate::analytics::{Analytics, Budget};
 use crate::capture::Capture;
 use crate::store::{Counts, KindCounts, Store, SyncTimes};
 
@@ -63,7 +64,8 @@ struct Request {
 }
 
 impl Metrics {
-    pub(super) fn new(store: &Store, capture: &Capture, rejected: &Rejected) -> Metrics {
+    pub(super) fn new(analytics: &Analytics, capture: &Capture, rejected: &Rejected) -> Metrics {
+        let store = analytics.store();
         let mut registry = Registry::with_prefix("decklog");
         let requests = Family::new_with_constructor(times as fn() -> Histogram);
         let help = "Time from request to start of answer";
@@ -75,6 +77,7 @@ impl Metrics {
             store: store.clone(),
             capture: capture.clone(),
             rejected: rejected.clone(),
+            analytics: analytics.clone(),
         }));
         Metrics {
             registry,
@@ -102,6 +105,7 @@ struct OfStore {
     store: Store,
     capture: Capture,
     rejected: Rejected,
+    analytics: Analytics,
 }
 
 impl Collector for OfStore {
@@ -112,6 +116,11 @@ impl Collector for OfStore {
         match self.store.counts() {
             Ok(counts) => {
                 of_store(&mut to, &counts)?;
+                // Without budgets, nothing is computed.
+                match self.analytics.budgets() {
+                    Ok(budgets) => of_budgets(&mut to, &budgets)?,
+                    Err(error) => tracing::warn!(%error, "the budgets cannot be computed"),
+                }
                 #[cfg(feature = "ship")]
                 of_ships(&mut to, &self.store.ships(), counts.last_seq)?;
                 Ok(())
@@ -184,6 +193,31 @@ fn of_store(to: &mut Numbers<'_>, counts: &Counts) -> fmt::Result {
     to.times("fsync", "How long fsyncs of files took", syncs)
 }
 
+/// The budgets that are set, and what was spent of them.
+fn of_budgets(to: &mut Numbers<'_>, budgets: &[Budget]) -> fmt::Result {
+    if budgets.is_empty() {
+        return Ok(());
+    }
+    let unit = Unit::Other("usd".to_owned());
+    let by = |usd: fn(&Budget) -> f64| {
+        let each = budgets.iter();
+        each.map(move |it| (it.period.as_str(), usd(it)))
+    };
+    let help = "The budget of the current day, week or month, in US dollars";
+    let budget = by(|it| it.budget_usd);
+    to.each(
+        "budget",
+        help,
+        Some(&unit),
+        "period",
+        budget,
+        ConstGauge::new,
+    )?;
+    let help = "The cost of calls in the current day, week or month, in US dollars";
+    let spent = by(|it| it.spent_usd);
+    to.each("spent", help, Some(&unit), "period", spent, ConstGauge::new)
+}
+
 /// The copies of the store, as the last runs of `decklog ship` on this machine left them.
 #[cfg(feature = "ship")]
 fn of_ships(to: &mut Numbers<'_>, ships: &[crate::ship::ShipStatus], last_seq: u64) -> fmt::Result {
@@ -226,14 +260,14 @@ impl Numbers<'_> {
     }
 
     /// A metric for each value of a label.
-    fn each<'b, M: EncodeMetric + TypedMetric>(
+    fn each<'b, M: EncodeMetric + TypedMetric, N>(
         &mut self,
         name: &str,
         help: &str,
         unit: Option<&Unit>,
         label: &str,
-        by: impl IntoIterator<Item = (&'b str, u64)>,
-        metric: fn(u64) -> M,
+        by: impl IntoIterator<Item = (&'b str, N)>,
+        metric: fn(N) -> M,
     ) -> fmt::Result {
         let mut to = self.0.encode_descriptor(name, help, unit, M::TYPE)?;
         for (value, number) in by {

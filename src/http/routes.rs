@@ -76,6 +76,7 @@ fn operations() -> OpenApiRouter<Shared> {
         .routes(routes!(analytics::sessions))
         .routes(routes!(analytics::activity))
         .routes(routes!(analytics::dashboard))
+        .routes(routes!(analytics::cost))
         .routes(routes!(turns::add, turns::list))
         .routes(routes!(turns::get))
         .routes(routes!(calls::request, calls::list))

@@ -221,13 +221,14 @@ impl Server {
         let memory = || Memory::new(options.bodies_bytes_max, options.body_bytes_max);
         let answers_held = memory();
         runtime.spawn(Answers::hand_on(told));
+        let analytics = store.analytics();
         let app = App {
             answers,
-            metrics: Metrics::new(&store, &capture, &rejected),
+            metrics: Metrics::new(&analytics, &capture, &rejected),
             capture,
             rejected,
             doubt,
-            analytics: store.analytics(),
+            analytics,
             readers: readers.handle().clone(),
             syncer: Syncer::new(store.clone()),
             gatekeeper,

@@ -254,7 +254,9 @@ impl<'a> Survey<'a> {
 
     /// What retention would now remove of the recorded data.
     pub(super) fn expiring(self, settings: &Settings) -> Result<Vec<Expiring>> {
-        let Settings { privacy, retention } = settings;
+        let Settings {
+            privacy, retention, ..
+        } = settings;
         let cutoffs = Cutoffs::at(now(), retention, privacy);
         let found = self.found.into_inner();
         let is_before = |at: i64, first: Option<Day>| {

@@ -35,6 +35,7 @@ pub(crate) use content::Content;
 pub use conversation::{
     Client, ClientName, Conversation, ConversationStats, ConversationStatus, ConversationView,
 };
+pub(crate) use declare::is_default;
 pub use event::{Event, event_type};
 pub use hashes::IdHashes;
 pub(crate) use hashes::id_hash;
@@ -61,7 +62,7 @@ pub(crate) use sketch::DenseSketch;
 pub use sketch::Sketch;
 pub(crate) use strings::{ascii_name, escaped, escaped_len, is_plain_id, plain_len, push_quoted};
 pub use sums::MessageSums;
-pub(crate) use sums::{Counted, Tally, nano_usd, usd};
+pub(crate) use sums::{Computed, Counted, Tally, nano_usd, usd};
 pub(crate) use text::from_text;
 pub use thought::{GENESIS_HASH, ThoughtRecord, ThoughtType};
 #[cfg(feature = "cli")]

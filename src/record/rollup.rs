@@ -152,6 +152,7 @@ impl Rollup {
                 errors_by_type: self.errors_by_type.clone(),
             },
             others: self.others.clone(),
+            ..Tally::default()
         }
     }
 

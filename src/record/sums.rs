@@ -209,6 +209,33 @@ fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
 
+/// Costs that were computed from tokens, since the messages report none. They are not recorded, as
+/// prices may be corrected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Computed {
+    pub nano_usd: u64,
+    /// Number of messages with such a cost.
+    pub count: u64,
+    /// Number of messages with tokens whose model has no price.
+    pub unpriced: u64,
+}
+
+impl Computed {
+    pub(crate) fn add(&mut self, other: &Computed) {
+        add(&mut self.nano_usd, other.nano_usd);
+        add(&mut self.count, other.count);
+        add(&mut self.unpriced, other.unpriced);
+    }
+
+    fn without(&self, those: &Computed) -> Computed {
+        Computed {
+            nano_usd: self.nano_usd.saturating_sub(those.nano_usd),
+            count: self.count.saturating_sub(those.count),
+            unpriced: self.unpriced.saturating_sub(those.unpriced),
+        }
+    }
+}
+
 /// The sums of a group, in all roles and in roles other than `assistant`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Tally {
@@ -216,6 +243,8 @@ pub(crate) struct Tally {
     pub requests: u64,
     pub all: MessageSums,
     pub others: MessageSums,
+    pub computed: Computed,
+    pub computed_of_others: Computed,
 }
 
 impl Tally {
@@ -224,8 +253,10 @@ impl Tally {
         add(&mut self.messages, 1);
         add(&mut self.requests, u64::from(message.of == Of::Request));
         self.all.count(message);
+        self.computed.add(&message.computed);
         if message.of == Of::Other {
             self.others.count(message);
+            self.computed_of_others.add(&message.computed);
         }
     }
 
@@ -235,11 +266,18 @@ impl Tally {
         add(&mut self.requests, other.requests);
         self.all.merge(&other.all);
         self.others.merge(&other.others);
+        self.computed.add(&other.computed);
+        self.computed_of_others.add(&other.computed_of_others);
     }
 
     /// The sums of answers only: the messages in the role `assistant`.
     pub(crate) fn answers(&self) -> MessageSums {
         self.all.without(&self.others)
+    }
+
+    /// The computed costs of answers only.
+    pub(crate) fn computed_of_answers(&self) -> Computed {
+        self.computed.without(&self.computed_of_others)
     }
 }
 
@@ -265,6 +303,8 @@ pub(crate) struct Counted {
     pub tokens_cache_read: u64,
     pub tokens_reasoning: u64,
     pub cost_nano_usd: Option<u64>,
+    /// What is known of its cost if it reports none; set by whoever knows prices.
+    pub computed: Computed,
     latency_ms: Option<u64>,
     context_utilization: Option<f64>,
     is_compressed: bool,
@@ -273,6 +313,17 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
+    /// Whether it is a call without a cost, so that one is computed.
+    pub(crate) fn wants_cost(&self) -> bool {
+        let has_tokens = self.tokens_in > 0 || self.tokens_out > 0;
+        has_tokens && self.cost_nano_usd.is_none()
+    }
+
+    /// Whether it is an answer of a model, or a part of one.
+    pub(crate) fn is_of_answer(&self) -> bool {
+        self.of != Of::Other
+    }
+
     /// The group of a message and its data.
     pub(crate) fn of(message: ConversationMessage) -> (Group, Counted) {
         // A line edited by hand may contain negative numbers.
@@ -292,6 +343,7 @@ impl Counted {
             tokens_cache_read: number(message.tokens_cache_read).unwrap_or(0),
             tokens_reasoning: number(message.tokens_reasoning).unwrap_or(0),
             cost_nano_usd: message.cost_usd.and_then(nano_usd),
+            computed: Computed::default(),
             latency_ms: number(message.latency_ms),
             context_utilization: message.context_utilization.filter(is_part),
             is_compressed: message.compression_applied == Some(true),

@@ -281,7 +281,9 @@ fn next_removals(
     usage: &[Usage],
     conversations: impl Iterator<Item = (i64, bool)>,
 ) -> Vec<NextRemoval> {
-    let Settings { privacy, retention } = settings;
+    let Settings {
+        privacy, retention, ..
+    } = settings;
     if !privacy.auto_delete {
         return Vec::new();
     }

@@ -35,6 +35,8 @@ struct Written {
     privacy: Map<String, Value>,
     #[serde(default)]
     retention: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    budget: Map<String, Value>,
     /// Unknown fields of newer versions are kept, here and in the sections.
     #[serde(flatten)]
     rest: Map<String, Value>,
@@ -66,6 +68,7 @@ impl Manifest {
                 user_id_key: None,
                 privacy: Map::new(),
                 retention: Map::new(),
+                budget: Map::new(),
                 rest: Map::new(),
             },
         }
@@ -83,7 +86,10 @@ impl Manifest {
             fields.extend(new);
         };
         let Written {
-            privacy, retention, ..
+            privacy,
+            retention,
+            budget,
+            ..
         } = &mut self.written;
         let old = &self.settings;
         put(privacy, written(&old.privacy)?, written(&settings.privacy)?);
@@ -92,6 +98,7 @@ impl Manifest {
             written(&old.retention)?,
             written(&settings.retention)?,
         );
+        put(budget, written(&old.budget)?, written(&settings.budget)?);
         self.settings = settings;
         Ok(self)
     }
@@ -161,6 +168,7 @@ pub(crate) fn read(storage: &dyn Storage) -> Result<Option<Manifest>> {
     let settings = Settings {
         privacy: settings::read("privacy", &written.privacy).map_err(unread)?,
         retention: settings::read("retention", &written.retention).map_err(unread)?,
+        budget: settings::read("budget", &written.budget).map_err(unread)?,
     };
     let checked = settings.check();
     checked.map_err(|e| bad("a setting", &e.to_string()))?;

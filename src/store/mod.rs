@@ -7,6 +7,7 @@
 //! - `maintain`: seals, rewrites, repair, verification, removals.
 
 mod background;
+mod budget_settings;
 mod cache_file;
 mod commit;
 mod counts;
@@ -16,6 +17,7 @@ mod maintain;
 mod manifest;
 mod open_file_limits;
 mod options;
+mod price_file;
 mod process;
 mod read;
 mod retention_settings;
@@ -32,6 +34,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use uuid::Uuid;
 
+pub use budget_settings::{BudgetSettings, Usd};
 pub(crate) use cache_file::CacheFile;
 pub use counts::{Counts, KindCounts, SyncTimes};
 pub use health::{Health, LockState, NextRemoval, Usage};
@@ -83,6 +86,7 @@ pub(crate) use self::manifest::NAME as MANIFEST;
 pub(crate) use self::manifest::check_is_there;
 pub(crate) use self::manifest::{is_dir_of_store, key_fingerprint};
 use self::open_file_limits::OpenFileLimits;
+use self::price_file::KnownPrices;
 pub(crate) use self::process::Process;
 use self::read::file_cache::FileCache;
 pub(crate) use self::view::read_ahead::ReadAhead;
@@ -145,6 +149,7 @@ pub(crate) struct Inner {
     store_id: Uuid,
     manifest_damage: Option<Damage>,
     policies: PolicyCache,
+    prices: KnownPrices,
     state: RwLock<State>,
     files: FileCache,
     head_reader: Arc<HeadReader>,
@@ -221,6 +226,7 @@ impl Store {
             upkeep_task: options.upkeep.then_some(options.upkeep_task),
             me: OnceLock::new(),
             process: Process::default(),
+            prices: KnownPrices::default(),
             storage,
         };
         drop(inner.snapshot()?);

@@ -1,4 +1,4 @@
-//! Privacy and retention settings of a store's manifest, as a whole and by name.
+//! Privacy, retention and budget settings of a store's manifest, as a whole and by name.
 
 use std::path::Path;
 
@@ -9,16 +9,16 @@ use serde_json::{Map, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::privacy::{AccessRole, Privacy, PrivacySettings};
 use crate::storage::{Disk, full_path};
-use crate::store::RetentionSettings;
 use crate::store::Store;
 use crate::store::manifest;
+use crate::store::{BudgetSettings, RetentionSettings, Usd};
 
 /// Maximum number of days: 100 years. Use `forever` to keep records longer.
 const DAYS_MAX: u32 = 36_525;
 /// Minimum size limit. A smaller value is a mistake: it would remove all days except the last.
 const BYTES_MIN: u64 = 64 << 10;
 
-/// Privacy and retention settings of a store, from its manifest. They apply to every process that
+/// Settings of a store, from its manifest. They apply to every process that
 /// writes the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Settings {
@@ -26,6 +26,8 @@ pub struct Settings {
     pub privacy: PrivacySettings,
     /// How long records are kept.
     pub retention: RetentionSettings,
+    /// How much calls may cost.
+    pub budget: BudgetSettings,
 }
 
 /// The syntax of a setting's value.
@@ -37,10 +39,11 @@ enum Form {
     Bytes,
     Patterns,
     Roles,
+    Usd,
 }
 
 /// Every setting, in the order in which they are listed.
-const ALL: [(&str, Form); 21] = [
+const ALL: [(&str, Form); 24] = [
     ("privacy.store_content", Form::Flag),
     ("privacy.store_payloads", Form::Flag),
     ("privacy.redact_secrets", Form::Flag),
@@ -62,6 +65,9 @@ const ALL: [(&str, Form); 21] = [
     ("retention.thought_records", Form::Keep),
     ("retention.rollups", Form::Keep),
     ("retention.max_bytes", Form::Bytes),
+    ("budget.day", Form::Usd),
+    ("budget.week", Form::Usd),
+    ("budget.month", Form::Usd),
 ];
 
 impl Settings {
@@ -87,7 +93,7 @@ impl Settings {
     }
 
     /// The effective settings, with defaults for those that are not set. Only
-    /// `retention.max_bytes` may be `None`, which means no limit.
+    /// `retention.max_bytes` and the budgets may be `None`, which means no limit.
     ///
     /// ```
     /// let settings = decklog::Settings::default().in_force();
@@ -101,6 +107,7 @@ impl Settings {
         Settings {
             privacy: self.privacy.clone(),
             retention,
+            budget: self.budget.clone(),
         }
     }
 
@@ -114,7 +121,7 @@ impl Settings {
         Ok(self.section(section)?.remove(field).unwrap_or_default())
     }
 
-    /// Changes a setting. Values are `true` or `false`; a number of days, in `retention` also
+    /// Changes a setting. Values are `true` or `false`; US dollars; a number of days, in `retention` also
     /// `forever`; a number of bytes, also as `10GB` or `512MiB`; patterns as JSON; roles as JSON or
     /// separated by commas.
     ///
@@ -151,10 +158,10 @@ impl Settings {
             None => fields.remove(field),
         };
         let mut changed = self.clone();
-        let read = if section == "privacy" {
-            read(section, &fields).map(|privacy| changed.privacy = privacy)
-        } else {
-            read(section, &fields).map(|retention| changed.retention = retention)
+        let read = match section {
+            "privacy" => read(section, &fields).map(|privacy| changed.privacy = privacy),
+            "budget" => read(section, &fields).map(|budget| changed.budget = budget),
+            _ => read(section, &fields).map(|retention| changed.retention = retention),
         };
         read.map_err(|(name, reason)| Error::invalid(format!("{name} does not fit: {reason}")))?;
         changed.check()?;
@@ -163,10 +170,10 @@ impl Settings {
     }
 
     fn section(&self, name: &str) -> Result<Map<String, Value>> {
-        if name == "privacy" {
-            written(&self.privacy)
-        } else {
-            written(&self.retention)
+        match name {
+            "privacy" => written(&self.privacy),
+            "budget" => written(&self.budget),
+            _ => written(&self.retention),
         }
     }
 
@@ -239,6 +246,12 @@ impl Form {
             Form::Bytes => parse_bytes(text)
                 .map(Value::from)
                 .ok_or_else(|| wrong("a number of bytes, as 10GB or 512MiB")),
+            Form::Usd => {
+                let usd = text.trim_start_matches('$').parse::<f64>().ok();
+                let usd = usd.and_then(Usd::new);
+                usd.map(|usd| Value::from(usd.get()))
+                    .ok_or_else(|| wrong("US dollars above 0, as 20 or 12.50"))
+            }
             Form::Patterns => serde_json::from_str(text).map_err(|e| {
                 let example = r#"[{"name":"ticket","regex":"TICKET-[0-9]+"}]"#;
                 wrong(&format!("a JSON array, as {example} ({e})"))
@@ -415,6 +428,7 @@ mod tests {
                     r#"[{"name":"t","regex":"T-[0-9]+"}]"#,
                     serde_json::json!([{"name": "t", "regex": "T-[0-9]+"}]),
                 ),
+                Form::Usd => ("12.50", Value::from(12.5)),
                 Form::Roles => (
                     "read-only, admin,admin",
                     serde_json::json!(["admin", "read-only"]),
@@ -424,7 +438,7 @@ mod tests {
             assert_eq!(settings.get(name).unwrap(), expected, "{name}");
         }
         let mut names = Vec::new();
-        for section in ["privacy", "retention"] {
+        for section in ["privacy", "retention", "budget"] {
             let fields = settings.section(section).unwrap();
             names.extend(fields.keys().map(|field| format!("{section}.{field}")));
         }
@@ -455,6 +469,10 @@ mod tests {
             ("retention.max_bytes", "10", "at least 65536"),
             ("retention.max_bytes", "10 GX", "as 10GB"),
             ("retention.max_bytes", "99999999999TB", "as 10GB"),
+            ("budget.day", "much", "US dollars above 0"),
+            ("budget.day", "0", "US dollars above 0"),
+            ("budget.week", "-3", "US dollars above 0"),
+            ("budget.month", "NaN", "US dollars above 0"),
             ("privacy.patterns", "TICKET", "a JSON array"),
             ("privacy.patterns", "[{}]", "privacy.patterns does not fit"),
             ("privacy.require_auth", "1", "give true or false"),

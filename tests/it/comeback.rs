@@ -348,11 +348,10 @@ fn a_fork_counts_once_when_it_comes_back_before_its_session() {
             tokens_out: report.tokens_out,
             tokens_input: report.tokens_in - report.tokens_cache_write - report.tokens_cache_read,
             tokens_cache_write: report.tokens_cache_write,
-            // The report does not tell it apart.
-            tokens_cache_write_1h: all.tokens_cache_write_1h,
             tokens_cache_read: report.tokens_cache_read,
             tokens_reasoning: report.tokens_reasoning,
-            cost_usd: None,
+            // Computed from the tokens.
+            ..all
         };
         assert_eq!(summary, all);
     }

@@ -194,7 +194,7 @@ impl Analytics {
             }
         })?;
         let limit = query.limit.unwrap_or(ROWS_DEFAULT);
-        let changes = changes.map(|found| self.told(found, limit, &mut talks));
+        let changes = changes.map(|found| self.latest_changes(found, limit, &mut talks));
         let mut rows: Vec<Changed> = files.into_values().collect();
         rows.sort_by(|one, other| {
             let order = |it: &Changed| Reverse(it.latest);
@@ -212,7 +212,7 @@ impl Analytics {
     }
 
     /// The latest changes of a file, with titles and prompts.
-    fn told(
+    fn latest_changes(
         &self,
         mut found: Vec<Found>,
         limit: usize,

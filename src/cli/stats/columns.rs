@@ -1,8 +1,8 @@
 //! The columns of reports.
 
 use decklog::analytics::{
-    CompressionSums, ContextSums, LatencySums, ModelSums, SpendSums, TaskSums, ToolSums, TurnSums,
-    UsageSums,
+    CompressionSums, ContextSums, CostSums, LatencySums, ModelSums, SpendSums, TaskSums, ToolSums,
+    TurnSums, UsageSums,
 };
 
 use decklog::human::float;
@@ -50,6 +50,24 @@ pub const SPENDING: &Columns<SpendSums> = &[
         Cell::Count(it.tokens_in.saturating_add(it.tokens_out))
     }),
     column!("COST", "cost_usd", 1, Cost cost_usd),
+];
+
+pub const COST: &Columns<CostSums> = &[
+    column!("MESSAGES", "messages", 7, Count messages),
+    column!("INPUT", "tokens_input", 2, Count tokens_input),
+    column!("WRITE 5M", "tokens_cache_write_5m", 4, |it| {
+        Cell::Count(
+            it.tokens_cache_write
+                .saturating_sub(it.tokens_cache_write_1h),
+        )
+    }),
+    column!("WRITE 1H", "tokens_cache_write_1h", 5, Count tokens_cache_write_1h),
+    column!("CACHE READ", "tokens_cache_read", 3, Count tokens_cache_read),
+    column!("OUTPUT", "tokens_out", 2, Count tokens_out),
+    column!("REASONING", "tokens_reasoning", 6, Count tokens_reasoning),
+    column!("UNPRICED", "unpriced", 8, Count unpriced),
+    column!("COMPUTED", "cost_computed_usd", 6, Cost cost_computed_usd),
+    column!("COST", "cost_usd", 0, Cost cost_usd),
 ];
 
 pub const TOOLS: &Columns<ToolSums> = &[

@@ -1,18 +1,20 @@
 //! `decklog stats`
 
 mod columns;
+mod cost;
 mod dashboard;
 
 use clap::ValueEnum;
 use decklog::analytics::{
-    ActiveReport, AnalyticsQuery, Bucket, Dimension, ErrorSample, ErrorsReport, RowKey, Scope,
-    SpendSort, SpendSums, UsageReport,
+    ActiveReport, Analytics, AnalyticsQuery, Bucket, CostQuery, CostReport, Dimension, ErrorSample,
+    ErrorsReport, RowKey, Scope, SpendSort, SpendSums, UsageReport,
 };
 use decklog::human::count;
 use decklog::record::Day;
 use serde::Serialize;
 
 use super::context::Context;
+use super::doctor::budget_used;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 use super::export::csv;
@@ -21,7 +23,8 @@ use super::show;
 use super::table::{Cell, Column, Table};
 use super::time;
 use columns::{
-    COMPRESSION, CONTEXT, Columns, LATENCY, MODELS, SPENDING, TASKS, TOOLS, TURNS, USAGE, tokens,
+    COMPRESSION, CONTEXT, COST, Columns, LATENCY, MODELS, SPENDING, TASKS, TOOLS, TURNS, USAGE,
+    tokens,
 };
 
 /// Report on tokens, costs, latencies, errors, contexts and conversations
@@ -34,7 +37,7 @@ use columns::{
 #[derive(Debug, clap::Args)]
 #[command(
     mut_arg("spreadsheet", |it| it.requires("csv")),
-    after_help = "Examples:\n  decklog stats --since 2025-12-01\n  decklog stats --by week,model --csv > usage.csv\n  decklog stats --by tool\n  decklog stats models --since 2025-12-01 --by model,task_type\n  decklog stats usage --by month,model --json | jq '.rows[] | {bucket, model_used, tokens_out}'"
+    after_help = "Examples:\n  decklog stats --since 2025-12-01\n  decklog stats --by week,model --csv > usage.csv\n  decklog stats --by tool\n  decklog stats cost --by month,project,model\n  decklog stats models --since 2025-12-01 --by model,task_type\n  decklog stats usage --by month,model --json | jq '.rows[] | {bucket, model_used, tokens_out}'"
 )]
 pub struct Args {
     /// The report
@@ -92,6 +95,8 @@ enum Name {
     Projects,
     /// The same by conversation
     Sessions,
+    /// Tokens by kind and cost, by day or as --by says
+    Cost,
     /// Tool calls, by tool
     Tools,
     /// An overview of today
@@ -109,12 +114,16 @@ enum By {
     Mode,
     #[value(name = "task_type")]
     TaskType,
-    /// As the report 'projects'.
+    /// As the report 'projects', or of cost.
     Project,
-    /// As the report 'sessions'.
+    /// As the report 'sessions', or of cost.
     Session,
-    /// As the report 'tools'.
+    /// As the report 'tools', or of cost.
     Tool,
+    /// Of cost.
+    Branch,
+    /// Of cost.
+    Agent,
 }
 
 impl By {
@@ -124,6 +133,7 @@ impl By {
             By::Project => Some(Name::Projects),
             By::Session => Some(Name::Sessions),
             By::Tool => Some(Name::Tools),
+            By::Branch | By::Agent => Some(Name::Cost),
             _ => None,
         }
     }
@@ -191,6 +201,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
             let bar = bar(report.total.cost_usd, tokens(&report.total));
             tell!(told, &report, USAGE, bar);
             told.print_turns(&report)?;
+            told.print_budgets(&analytics)?;
         }
         Name::Projects => {
             let report = &analytics.projects(&query)?;
@@ -218,6 +229,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
                 Cell::Text(row.project.clone()),
                 Cell::Text(row.title.clone()),
             ]);
+        }
+        Name::Cost => {
+            let report = analytics.cost(&cost_query(args, &query)?)?;
+            told.print_cost(&report)?;
+            told.print_budgets(&analytics)?;
         }
         Name::Tools => {
             let tool = Column::text("TOOL", "tool_name");
@@ -271,6 +287,21 @@ fn spent(total: &SpendSums) -> &'static str {
     )
 }
 
+/// The query of a report on cost.
+fn cost_query(args: &Args, query: &AnalyticsQuery) -> Result<CostQuery, Failure> {
+    if args.group.is_some() || args.bucket.is_some() || args.sort.is_some() {
+        let message = "cost has --by instead of --group and --bucket, and is sorted by cost";
+        return Err(Failure::usage(message));
+    }
+    let by = args.by.iter().map(|by| by.of_cost());
+    Ok(CostQuery {
+        since: query.since,
+        until: query.until,
+        by: by.collect::<Result<_, _>>()?,
+        limit: query.limit,
+    })
+}
+
 /// The report, and its query.
 fn query(args: &Args) -> Result<(Name, AnalyticsQuery), Failure> {
     let plain = AnalyticsQuery {
@@ -282,6 +313,9 @@ fn query(args: &Args) -> Result<(Name, AnalyticsQuery), Failure> {
         sort: args.sort,
     };
     let name = args.name.unwrap_or(Name::Usage);
+    if matches!(name, Name::Cost) {
+        return Ok((name, plain));
+    }
     let by = match &args.by[..] {
         [] if args.name.is_some() || args.group.is_some() || args.bucket.is_some() => {
             return Ok((name, plain));
@@ -290,8 +324,11 @@ fn query(args: &Args) -> Result<(Name, AnalyticsQuery), Failure> {
         by => by,
     };
     if let Some(report) = by.iter().find_map(|by| by.report()) {
+        if matches!(report, Name::Cost) && args.name.is_none() {
+            return Ok((report, plain));
+        }
         if by.len() > 1 || args.name.is_some() {
-            let message = "--by project, session and tool are reports of their own: give no other --by, and no name";
+            let message = "--by project, session and tool are reports of their own: give no other --by, and no name; or 'decklog stats cost'";
             return Err(Failure::usage(message));
         }
         return Ok((report, plain));
@@ -393,6 +430,38 @@ impl Teller<'_> {
     /// Whether only one table is to be printed.
     fn is_for_programs(&self) -> bool {
         self.csv.is_some() || self.context.json
+    }
+
+    /// What was spent of the budgets that are set.
+    fn print_budgets(&mut self, analytics: &Analytics) -> Result<(), Failure> {
+        if self.is_for_programs() {
+            return Ok(());
+        }
+        for budget in analytics.budgets()? {
+            show::row(&mut self.context.out, &budget_used(&budget))?;
+        }
+        Ok(())
+    }
+
+    fn print_cost(&mut self, report: &CostReport) -> Result<(), Failure> {
+        let rows = report.rows.iter();
+        let rows = rows.map(|row| (cost::texts(&report.by, row), &row.sums));
+        let mut table = table(cost::keys(&report.by), COST, rows);
+        let total = COST.iter().map(|(_, cell)| cell(&report.total));
+        table.total = Some(total.collect());
+        let bar = if report.total.cost_usd.is_some() {
+            "cost_usd"
+        } else {
+            "tokens_out"
+        };
+        table.bar = table.columns.iter().position(|column| column.key == bar);
+        self.print(report, &table, [report.rows.len(), report.row_count])?;
+        if !self.is_for_programs() {
+            for note in cost::notes(report) {
+                show::row(&mut self.context.out, &note)?;
+            }
+        }
+        Ok(())
     }
 
     fn print_errors(&mut self, report: &ErrorsReport) -> Result<(), Failure> {

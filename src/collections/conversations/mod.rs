@@ -1,10 +1,12 @@
 //! Conversations: an upsert by id. The totals of their messages are kept in the index.
 
+mod facts;
 mod list;
 mod projects;
 mod sorted;
 mod title;
 
+pub(crate) use facts::{ConversationFacts, facts_of};
 pub(in crate::collections) use list::PARENT;
 pub(crate) use projects::projects_of;
 pub use sorted::ConversationSort;

@@ -16,7 +16,9 @@ mod sum;
 use std::collections::{BTreeSet, HashMap};
 
 use self::roll::Roll;
-pub(crate) use self::sum::{Adds, DaySum, Found, Message, pairs, read, sum_day};
+pub(crate) use self::sum::{
+    Adds, DaySum, Found, Message, messages_of_day, messages_of_day_after, pairs, read, sum_day,
+};
 use self::sum::{Conversations, Part};
 use super::{
     Ack, BATCH_RECORDS_MAX, collision, conflict, record_in, record_of, standing, unchanged,

@@ -11,8 +11,10 @@ use crate::collections::seqs::each_row;
 use crate::collections::{conflict, with_seqs};
 use crate::error::Result;
 use crate::index::{Position, Select};
+use crate::prices::{ARE_KNOWN, Prices, Tokens};
 use crate::record::{
-    ConversationMessage, Counted, Day, Group, IdHashes, Kind, Rollup, Tally, id_hash,
+    Computed, ConversationMessage, Counted, Day, Group, IdHashes, Kind, MessageSums, Role, Rollup,
+    Tally, id_hash,
 };
 use crate::store::{Inner, Reads, Snapshot, Store};
 
@@ -42,6 +44,21 @@ fn messages(inner: &Inner, day: Day, last_seq: u64) -> Result<Vec<u64>> {
     )?;
     seqs.sort_unstable();
     Ok(seqs)
+}
+
+/// The sequence numbers of the messages of a day after this one, in ascending order, and the
+/// greatest of the log.
+pub(crate) fn messages_of_day_after(inner: &Inner, day: Day, seq: u64) -> Result<(Vec<u64>, u64)> {
+    let last_seq = inner.with_snapshot(|view| Ok(view.last_seq()))?;
+    let mut seqs = messages(inner, day, last_seq)?;
+    seqs.drain(..seqs.partition_point(|known| *known <= seq));
+    Ok((seqs, last_seq))
+}
+
+/// Calls `take` with the messages of a day that are in the log.
+pub(crate) fn messages_of_day(inner: &Inner, day: Day, take: impl FnMut(Message)) -> Result<()> {
+    let last_seq = inner.with_snapshot(|view| Ok(view.last_seq()))?;
+    read(inner, &messages(inner, day, last_seq)?, take)
 }
 
 /// An accumulator for the messages of a day.
@@ -86,24 +103,74 @@ pub(crate) struct Message {
     pub id: Uuid,
     pub conversation: Uuid,
     pub group: Group,
+    pub branch: Option<String>,
+    /// The message that represents the response.
+    pub response: Uuid,
+    /// The tool that an answer calls.
+    pub tool: Option<String>,
     pub counted: Counted,
 }
 
 /// Calls `take` with the messages that have these sequence numbers. Removed messages are left out.
 pub(crate) fn read(inner: &Inner, seqs: &[u64], mut take: impl FnMut(Message)) -> Result<()> {
-    with_seqs(inner, seqs, |place, message: Box<ConversationMessage>| {
-        let (id, conversation) = (message.id, message.conversation_id);
-        let (group, counted) = Counted::of(*message);
-        take(Message {
-            seq: place.seq,
-            at: place.at,
-            id,
-            conversation,
-            group,
-            counted,
-        });
-        Ok(())
-    })
+    let prices = inner.prices()?;
+    with_seqs(
+        inner,
+        seqs,
+        |place, mut message: Box<ConversationMessage>| {
+            let (id, conversation) = (message.id, message.conversation_id);
+            let branch = message.git_branch.take();
+            let response = message.part_of.unwrap_or(id);
+            let calls = message.role == Role::Assistant;
+            let tool = message.tool_name.take().filter(|_| calls);
+            let (group, mut counted) = Counted::of(*message);
+            if ARE_KNOWN && counted.wants_cost() {
+                let model = group[0].as_deref();
+                let is_call = model.is_some() || counted.is_of_answer();
+                let cost =
+                    model.map(|model| prices.nano_usd(model, place.at, &tokens_of(&counted)));
+                counted.computed = computed(cost.flatten(), u64::from(is_call));
+            }
+            take(Message {
+                seq: place.seq,
+                at: place.at,
+                id,
+                conversation,
+                group,
+                branch,
+                response,
+                tool,
+                counted,
+            });
+            Ok(())
+        },
+    )
+}
+
+fn tokens_of(call: &Counted) -> Tokens {
+    Tokens {
+        input: call.tokens_in,
+        cache_write: call.tokens_cache_write,
+        cache_write_1h: call.tokens_cache_write_1h,
+        cache_read: call.tokens_cache_read,
+        output: call.tokens_out,
+        reasoning: call.tokens_reasoning,
+        prompt: call.tokens_in,
+    }
+}
+
+/// A cost computed for this number of messages, or that they have no price.
+fn computed(nano_usd: Option<u64>, messages: u64) -> Computed {
+    let (count, unpriced) = if nano_usd.is_some() {
+        (messages, 0)
+    } else {
+        (0, messages)
+    };
+    Computed {
+        nano_usd: nano_usd.unwrap_or(0),
+        count,
+        unpriced,
+    }
 }
 
 /// The totals of a day's rollups and messages. Messages are added in the order of their sequence
@@ -157,6 +224,32 @@ impl DaySum {
             is_rolled: !rollups.is_empty(),
             active_through: farthest.map_or(0, |rollup| rollup.through_seq),
             active: Conversations::new(all(|rollup| &rollup.conversation_hashes), unnamed),
+        }
+    }
+
+    /// Computes the cost of messages that only rollups count, where none of a group reports one.
+    /// The lengths of their prompts are not known, so they have the prices of short ones.
+    pub(crate) fn price_rolled(&mut self, prices: &Prices, day: Day) {
+        for (group, Part { tally, .. }) in &mut self.groups {
+            let tokens = |sums: &MessageSums| Tokens {
+                input: sums.tokens_in,
+                cache_write: sums.tokens_cache_write,
+                cache_write_1h: sums.tokens_cache_write_1h,
+                cache_read: sums.tokens_cache_read,
+                output: sums.tokens_out,
+                reasoning: sums.tokens_reasoning,
+                prompt: 0,
+            };
+            let price = |sums: &MessageSums, messages: u64| {
+                let wants = sums.cost_count == 0 && (sums.tokens_in > 0 || sums.tokens_out > 0);
+                let model = group[0].as_deref().filter(|_| ARE_KNOWN && wants);
+                model.map_or_else(Computed::default, |model| {
+                    let cost = prices.nano_usd(model, day.bounds_ms().0, &tokens(sums));
+                    computed(cost, messages)
+                })
+            };
+            tally.computed = price(&tally.all, tally.requests);
+            tally.computed_of_others = price(&tally.others, 0);
         }
     }
 

@@ -18,9 +18,10 @@ pub(crate) struct OtherFiles {
 }
 
 /// The store's own files and directories that hold no records or are handled separately.
-const OWN: [&str; 7] = [
+const OWN: [&str; 8] = [
     "decklog.json",
     "access.json",
+    "prices.json",
     "LOCK",
     "HEAD",
     "cache",

@@ -176,6 +176,15 @@ fn usage(of: &Messages<'_>) -> UsageSums {
         tokens_cache_read: sum(of, |one| one.tokens_cache_read),
         tokens_reasoning: sum(of, |one| one.tokens_reasoning),
         cost_usd: cost(of),
+        // None of the models has a price.
+        cost_computed_usd: None,
+        unpriced: count(of, |one| {
+            let has_tokens = [one.tokens_in, one.tokens_out]
+                .iter()
+                .flatten()
+                .any(|n| *n > 0);
+            has_tokens && one.cost_usd.is_none()
+        }),
     }
 }
 

@@ -1,0 +1,40 @@
+//! The prices by which a store's calls are counted: the built-in ones, and those of its own file.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, Result};
+use crate::prices::{ARE_KNOWN, FILE, Prices};
+use crate::storage::{Access, full_path, if_there, read_all};
+use crate::store::Inner;
+
+/// The prices, and the file from which they were read.
+#[derive(Debug, Default)]
+pub(super) struct KnownPrices(Mutex<Option<(Option<Vec<u8>>, Arc<Prices>)>>);
+
+impl Inner {
+    /// The prices in force now. The file is read again each time, since it may have changed.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the store's file is no table of prices.
+    pub(crate) fn prices(&self) -> Result<Arc<Prices>> {
+        let own = if ARE_KNOWN {
+            let found = self.storage.open(FILE, Access::Read);
+            let found = found.and_then(|file| read_all(&*file));
+            let path = full_path(&*self.storage, FILE);
+            if_there(found).map_err(|e| Error::io("read the prices", &path, e))?
+        } else {
+            None
+        };
+        let mut known = self.prices.0.lock();
+        if let Some((file, prices)) = &*known
+            && *file == own
+        {
+            return Ok(Arc::clone(prices));
+        }
+        let prices = Arc::new(Prices::new(own.as_deref())?);
+        *known = Some((own, Arc::clone(&prices)));
+        Ok(prices)
+    }
+}
