@@ -293,7 +293,7 @@ impl Analytics {
     fn add_by_conversation(&self, query: &CostQuery, adding: &mut Adding<'_>) -> Result<()> {
         let mut kept = self.caught_up()?;
         let ids = kept.conversation_ids(query);
-        if adding.by.iter().any(CostBy::needs_facts) {
+        if adding.by.iter().any(|by| by.needs_facts()) {
             drop(kept);
             adding.facts = facts_of(self.store.inner(), &ids)?;
             kept = self.caught_up()?;
@@ -319,9 +319,11 @@ impl Analytics {
 
     /// Reads the messages of the days. The parts of a response may be on several days.
     fn add_by_tool(&self, query: &CostQuery, adding: &mut Adding<'_>) -> Result<()> {
+        /// Its day, model, branch and conversation, and what was spent.
+        type Spending = (Day, Option<String>, Option<String>, Uuid, Spent);
         #[derive(Default)]
         struct Response {
-            messages: Vec<(Day, Option<String>, Option<String>, Uuid, Spent)>,
+            messages: Vec<Spending>,
             tools: Vec<String>,
         }
         let kept = self.caught_up()?;
@@ -329,7 +331,7 @@ impl Analytics {
         let days: Vec<Day> = days.copied().collect();
         let ids = kept.conversation_ids(query);
         drop(kept);
-        if adding.by.iter().any(CostBy::needs_facts) {
+        if adding.by.iter().any(|by| by.needs_facts()) {
             adding.facts = facts_of(self.store.inner(), &ids)?;
         }
         let mut responses: HashMap<Uuid, Response> = HashMap::new();
@@ -407,7 +409,7 @@ impl Analytics {
 
 impl CostBy {
     /// Whether conversations are read for it.
-    fn needs_facts(&self) -> bool {
+    fn needs_facts(self) -> bool {
         matches!(self, CostBy::Project | CostBy::Session | CostBy::Agent)
     }
 }

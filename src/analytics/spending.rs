@@ -432,7 +432,9 @@ impl Analytics {
         for (_, day) in kept.days(scope) {
             for (id, parts) in &day.spent.conversations {
                 let sum = all.entry(*id).or_default();
-                parts.iter().for_each(|part| sum.add(&part.spent));
+                for part in parts {
+                    sum.add(&part.spent);
+                }
             }
         }
         Ok(all.into_iter().collect())

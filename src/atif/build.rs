@@ -22,7 +22,7 @@ type Recorded = (ToolCallReq, Option<ToolCallDone>);
 /// The steps so far of a conversation.
 pub(super) struct Steps {
     talk: Uuid,
-    steps: Vec<Draft>,
+    drafts: Vec<Draft>,
     /// The latest step with a call of this id, and its position there.
     calls: HashMap<String, (usize, usize)>,
     turns: HashMap<Uuid, Vec<ConversationTurn>>,
@@ -94,7 +94,7 @@ impl Steps {
         let named = named.filter_map(|message| message.tool_call_id.clone());
         let mut steps = Steps {
             talk,
-            steps: Vec::new(),
+            drafts: Vec::new(),
             calls: HashMap::new(),
             turns,
             recorded,
@@ -116,7 +116,7 @@ impl Steps {
     }
 
     fn last(&mut self) -> Option<&mut Draft> {
-        self.steps.last_mut()
+        self.drafts.last_mut()
     }
 
     fn message(&mut self, message: ConversationMessage) {
@@ -146,8 +146,8 @@ impl Steps {
                 && step.response == response
                 && models.chain(model).is_sorted_by(|a, b| a == b)
         };
-        if !self.steps.last().is_some_and(is_same) {
-            self.steps.push(Draft {
+        if !self.drafts.last().is_some_and(is_same) {
+            self.drafts.push(Draft {
                 at: message.timestamp.at(),
                 source,
                 response,
@@ -194,8 +194,8 @@ impl Steps {
     }
 
     fn add_calls(&mut self, calls: Vec<DraftCall>) {
-        let place = self.steps.len().saturating_sub(1);
-        let Some(step) = self.steps.last_mut() else {
+        let place = self.drafts.len().saturating_sub(1);
+        let Some(step) = self.drafts.last_mut() else {
             return;
         };
         for call in calls {
@@ -219,7 +219,7 @@ impl Steps {
         let Some((first, _)) = calls.first() else {
             return;
         };
-        self.steps.push(Draft {
+        self.drafts.push(Draft {
             at: first.started_at.at,
             source: "agent",
             is_dispatch: true,
@@ -231,7 +231,7 @@ impl Steps {
     /// Adds a turn that has no message.
     fn turn(&mut self, turn: ConversationTurn) {
         let id = turn.id;
-        self.steps.push(Draft {
+        self.drafts.push(Draft {
             at: turn.created_at.at,
             source: match turn.kind {
                 TurnKind::Assistant => "agent",
@@ -247,7 +247,7 @@ impl Steps {
     /// Adds the message with a call's result to the step of the call.
     fn observe(&mut self, step: usize, call: usize, message: &ConversationMessage) {
         let turns = self.turns_own(message);
-        let talk_step = &mut self.steps[step];
+        let talk_step = &mut self.drafts[step];
         let call = &mut talk_step.calls[call];
         let said = own::said(message);
         let mut own = Own::new();
@@ -262,7 +262,7 @@ impl Steps {
         talk_step.results.push(ObservationResult {
             source_call_id: Some(call.id.clone()),
             content: Some(Content::Text(said.to_owned())),
-            extra: extra(own),
+            extra: Some(extra(own)),
             ..ObservationResult::default()
         });
     }
@@ -276,7 +276,7 @@ impl Steps {
 
     /// Adds the outcomes of calls for which no message has the result.
     fn give_outcomes(&mut self) {
-        for step in &mut self.steps {
+        for step in &mut self.drafts {
             for call in &mut step.calls {
                 let Some(done) = call.done.take() else {
                     continue;
@@ -288,7 +288,7 @@ impl Steps {
                 step.results.push(ObservationResult {
                     source_call_id: Some(call.id.clone()),
                     content: Some(Content::Text(said)),
-                    extra: extra(own),
+                    extra: Some(extra(own)),
                     ..ObservationResult::default()
                 });
             }
@@ -300,7 +300,7 @@ impl Steps {
         let Some((step, call)) = self.calls.get(call_id) else {
             return;
         };
-        let step = &mut self.steps[*step];
+        let step = &mut self.drafts[*step];
         let id_of_call = step.calls[*call].id.clone();
         let reference = SubagentRef {
             trajectory_id: Some(id.to_string()),
@@ -323,7 +323,7 @@ impl Steps {
 
     /// The steps of the document. It has at least one.
     pub(super) fn finish(mut self) -> Vec<Step> {
-        let drafts = std::mem::take(&mut self.steps);
+        let drafts = std::mem::take(&mut self.drafts);
         let mut steps: Vec<Step> = (1..)
             .zip(drafts)
             .map(|(step_id, draft)| self.step(step_id, draft))
@@ -332,7 +332,7 @@ impl Steps {
             steps.push(Step {
                 step_id: 1,
                 source: "system".to_owned(),
-                extra: extra(Own::new()),
+                extra: Some(extra(Own::new())),
                 ..Step::default()
             });
         }
@@ -407,7 +407,7 @@ impl Steps {
             observation: Some(Observation { results }).filter(|it| !it.results.is_empty()),
             metrics: metrics(&draft.messages).filter(|_| is_agent),
             llm_call_count,
-            extra: Some(own).filter(|own| !own.is_empty()).and_then(extra),
+            extra: Some(own).filter(|own| !own.is_empty()).map(extra),
             ..Step::default()
         }
     }
@@ -451,7 +451,7 @@ fn tool_call(call: DraftCall) -> Option<ToolCall> {
         tool_call_id: call.id,
         function_name: call.name,
         arguments: RawValue::from_string(call.arguments.shown()).ok()?,
-        extra: call.own.and_then(extra),
+        extra: call.own.map(extra),
     })
 }
 

@@ -129,9 +129,7 @@ fn trajectory(
     let mut models = steps.iter().filter_map(|step| step.model_name.clone());
     let document = Trajectory {
         schema_version: VERSION.to_owned(),
-        session_id: Some(conversation.session_id.clone())
-            .flatten()
-            .or_else(|| Some(conversation.id.to_string())),
+        session_id: (conversation.session_id.clone()).or_else(|| Some(conversation.id.to_string())),
         trajectory_id: Some(conversation.id.to_string()),
         agent: Agent {
             name: agent.unwrap_or(conversation.client.as_str()).to_owned(),
@@ -141,10 +139,10 @@ fn trajectory(
         },
         final_metrics: Some(sums(&steps, &agents)),
         steps,
-        extra: extra(Own::from_iter([(
+        extra: Some(extra(Own::from_iter([(
             "conversation".to_owned(),
             of_conversation.into(),
-        )])),
+        )]))),
         subagent_trajectories: Some(agents).filter(|agents| !agents.is_empty()),
         ..Trajectory::default()
     };

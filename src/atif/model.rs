@@ -1,5 +1,8 @@
 //! The objects of an ATIF document, as far as decklog reads and writes them.
 
+// The names of the format.
+#![allow(clippy::struct_field_names)]
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -19,8 +22,8 @@ pub(crate) fn own(extra: &Extra) -> Option<&Map<String, Value>> {
 }
 
 /// An `extra` with only decklog's member.
-pub(crate) fn extra(own: Map<String, Value>) -> Extra {
-    Some(Map::from_iter([(OWN.to_owned(), Value::Object(own))]))
+pub(crate) fn extra(own: Map<String, Value>) -> Map<String, Value> {
+    Map::from_iter([(OWN.to_owned(), Value::Object(own))])
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -28,6 +28,7 @@ const INPUT_BYTES_MAX: u64 = 1 << 20;
 )]
 pub struct Args {}
 
+#[allow(clippy::unnecessary_wraps)] // As the other commands.
 pub fn run(_: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let mut input = Vec::new();
     // What cannot be read is not known.

@@ -146,16 +146,14 @@ pub(super) fn with_long_dates(name: &str) -> Option<String> {
             .get(1..9)
             .filter(|it| it.bytes().all(|b| b.is_ascii_digit()));
         let after = from.as_bytes().get(9);
-        match digits.filter(|_| matches!(after, None | Some(b'-' | b':'))) {
-            Some(date) => {
-                let (year, month, day) = (&date[..4], &date[4..6], &date[6..]);
-                long.extend(["-", year, "-", month, "-", day]);
-                rest = &from[9..];
-            }
-            None => {
-                long.push_str(&from[..3]);
-                rest = &from[3..];
-            }
+        let is_end = matches!(after, None | Some(b'-' | b':'));
+        if let Some(date) = digits.filter(|_| is_end) {
+            let (year, month, day) = (&date[..4], &date[4..6], &date[6..]);
+            long.extend(["-", year, "-", month, "-", day]);
+            rest = &from[9..];
+        } else {
+            long.push_str(&from[..3]);
+            rest = &from[3..];
         }
     }
     long.push_str(rest);

@@ -107,7 +107,9 @@ impl ModelPrices {
         match &mut self {
             ModelPrices::Always(rates) => rates.is_anthropic = true,
             ModelPrices::ByTime(all) => {
-                all.iter_mut().for_each(|it| it.prices.is_anthropic = true);
+                for it in all.iter_mut() {
+                    it.prices.is_anthropic = true;
+                }
             }
         }
         self

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 pub(super) struct Table(Vec<Provider>);
 
 #[derive(Debug, Deserialize)]
+#[allow(clippy::struct_field_names)] // The names of the table.
 struct Provider {
     id: String,
     /// The models that are this provider's if no provider is named.

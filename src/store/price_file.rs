@@ -11,7 +11,10 @@ use crate::store::Inner;
 
 /// The prices, and the file from which they were read.
 #[derive(Debug, Default)]
-pub(super) struct KnownPrices(Mutex<Option<(Option<Vec<u8>>, Arc<Prices>)>>);
+pub(super) struct KnownPrices(Mutex<Option<Known>>);
+
+/// The bytes of the file, if there is one, and its prices.
+type Known = (Option<Vec<u8>>, Arc<Prices>);
 
 impl Inner {
     /// The prices in force now. The file is read again each time, since it may have changed.
