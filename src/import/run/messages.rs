@@ -170,7 +170,9 @@ impl Run<'_> {
         thread: Option<Uuid>,
     ) -> Result<()> {
         let mut said = self.named(place, said, answered);
-        said.message.git_branch = said.talk.branch.take().map(Cow::into_owned);
+        if let Some(branch) = said.talk.branch.take() {
+            said.message.git_branch = Some(branch.into_owned());
+        }
         self.begin_talk(place, said.talk, &said.message.timestamp)?;
         if let Some(counted) = said.counted
             && !self.is_own(&mut said.message, counted, thread)?

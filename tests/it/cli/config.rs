@@ -31,7 +31,7 @@ fn a_setting_is_shown_changed_and_given_its_default() {
     set("privacy.patterns", pattern);
 
     let all = log.ok(&["config", "get"]);
-    assert_eq!(all.lines().count(), 21, "{all}");
+    assert_eq!(all.lines().count(), 24, "{all}");
     for line in [
         "privacy.redact_pii             true\n",
         "retention.events               forever (default)\n",

@@ -220,7 +220,7 @@ fn results_are_for_people_and_programs() {
         .collect();
     assert_eq!(
         values,
-        ["sequence             1", "sequence             2"],
+        ["sequence               1", "sequence               2"],
         "{wide}"
     );
     // A name is untrusted too.

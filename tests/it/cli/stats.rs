@@ -241,10 +241,10 @@ fn rows_are_by_what_is_asked() {
     let by = |by: &str| log.ok(&["stats", "--by", by]);
     assert_eq!(log.ok(&["stats"]), by("day"));
     let expected = "\
-DAY         MESSAGES  REQUESTS  INPUT  CACHE READ  CACHE WRITE  OUTPUT  REASONING  TOKENS   COST
-2025-12-27         3         2    600       1,800            0      68          0   2,468  $0.50  ████████████████████
-2025-12-28         1         1      0           0            0       0          0       0      -
-total              4         3    600       1,800            0      68          0   2,468  $0.50
+DAY         MESSAGES  REQUESTS  INPUT  CACHE READ  CACHE WRITE  WRITE 1H  OUTPUT  REASONING  TOKENS   COST
+2025-12-27         3         2    600       1,800            0         0      68          0   2,468  $0.50  ████████████████████
+2025-12-28         1         1      0           0            0         0       0          0       0      -
+total              4         3    600       1,800            0         0      68          0   2,468  $0.50
 ";
     assert_eq!(by("day"), expected);
     let names = |text: &str| -> Vec<String> {

@@ -27,7 +27,7 @@ DECIDED = "request_id:U! decided_at:A?+ applied_at:I? commit_hash:S?"
 APPLIED = "request_id:U! decided_at:I? applied_at:A?+ commit_hash:S?"
 REVERTED = "request_id:U! decided_at:I? applied_at:I? commit_hash:S?"
 CONVERSATION = ("id:U! workspace:S!? project:S!? client:C! user_id:S!? session_id:S!? parent_id:U!?"
-                f" parent_call_id:S? title:S? status:{STATUS}~ created_at:T%s updated_at:T%s last_error:S?")
+                f" parent_call_id:S? agent:S? title:S? status:{STATUS}~ created_at:T%s updated_at:T%s last_error:S?")
 MESSAGE = (f"id:U! conversation_id:U! sequence:I! timestamp:T+ role:{ROLE} source:user/model/system/tool"
            " content_type:text/code/markdown/json~ model_used:S? config_used:S? orchestration_mode:S?"
            " task_type:S? git_branch:S? tokens_in:I? tokens_out:I?"

@@ -132,6 +132,7 @@ fn endpoints() -> Vec<Endpoint> {
         get("/analytics/latency"),
         get("/analytics/tasks"),
         get("/analytics/context"),
+        get("/analytics/cost"),
         get("/analytics/compression"),
         get("/analytics/active"),
         get("/analytics/tools"),

@@ -64,7 +64,8 @@ fn a_gateway_posts_what_it_sees_and_reads_it_back() {
     client.post(&path, &split).expect(201);
     let usage = client.get("/analytics/usage?bucket=all").expect(200);
     let total = json!({"messages": 3, "requests": 2, "tokens_in": 112, "tokens_input": 22,
-        "tokens_cache_write": 20, "tokens_cache_write_1h": 5, "tokens_cache_read": 70, "tokens_out": 10, "tokens_reasoning": 4});
+        "tokens_cache_write": 20, "tokens_cache_write_1h": 5, "tokens_cache_read": 70, "tokens_out": 10, "tokens_reasoning": 4,
+        "unpriced": 2});
     assert_eq!(usage["total"], total);
     let thought =
         json!({"role": "assistant", "content": "4", "reasoning": "hm", "tool_call_id": "c1"});
