@@ -356,7 +356,7 @@ impl Steps {
             let mut calls = draft.calls.iter();
             let call = calls.find(|call| Some(&call.id) == message.tool_call_id.as_ref());
             if let (Some(call), Some(args)) = (call, &message.tool_args)
-                && own::Arguments::of(Some(args)).shown() == call.arguments.shown()
+                && call.arguments.shown() == *args
             {
                 from_step.push("tool_args");
             }
