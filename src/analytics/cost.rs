@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::query::{Bucket, ROWS_DEFAULT, ROWS_MAX};
 use super::spending::Spent;
 use super::{Analytics, Cache};
-use crate::collections::{ConversationFacts, Message, facts_of, messages_of_day};
+use crate::collections::{ConversationFacts, Message, facts_of, messages_of_day, tools_of_several};
 use crate::error::{Error, Result};
 use crate::record::{Day, is_default, words};
 
@@ -189,6 +189,41 @@ struct Part<'a> {
     spent: Spent,
 }
 
+/// A message's day, model, branch and conversation, and what was spent.
+type Spending = (Day, Option<String>, Option<String>, Uuid, Spent);
+
+/// A response of a model: its messages in the days of a report, and the tools that they call.
+#[derive(Default)]
+struct Response {
+    messages: Vec<Spending>,
+    tools: Vec<String>,
+}
+
+impl Response {
+    /// Adds equal shares for each call.
+    fn add_to(self, adding: &mut Adding<'_>) {
+        let Response {
+            messages,
+            mut tools,
+        } = self;
+        if tools.is_empty() {
+            tools.push(NO_TOOL.to_owned());
+        }
+        for (day, model, branch, conversation, spent) in messages {
+            for (tool, share) in tools.iter().zip(spent.shares(tools.len() as u64)) {
+                adding.add(&Part {
+                    day,
+                    model: model.as_deref(),
+                    branch: branch.as_deref(),
+                    tool: Some(tool),
+                    conversation: Some(conversation),
+                    spent: share,
+                });
+            }
+        }
+    }
+}
+
 /// The report while it is added up.
 struct Adding<'q> {
     by: &'q [CostBy],
@@ -230,9 +265,8 @@ impl Analytics {
     /// What calls cost. Default: all days, by day. By periods and models, messages that retention
     /// removed are counted too; otherwise only messages in the log.
     ///
-    /// By tool, the tokens and the cost of a response are divided equally among its calls, as its
-    /// messages name them, and the messages of the period are read. All else is from sums in
-    /// memory.
+    /// By tool, the tokens and the cost of a response are divided equally among its calls, and the
+    /// messages of the period are read. All else is from sums in memory.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};
@@ -319,53 +353,39 @@ impl Analytics {
 
     /// Reads the messages of the days. The parts of a response may be on several days.
     fn add_by_tool(&self, query: &CostQuery, adding: &mut Adding<'_>) -> Result<()> {
-        /// Its day, model, branch and conversation, and what was spent.
-        type Spending = (Day, Option<String>, Option<String>, Uuid, Spent);
-        #[derive(Default)]
-        struct Response {
-            messages: Vec<Spending>,
-            tools: Vec<String>,
-        }
         let kept = self.caught_up()?;
         let days = kept.days.keys().filter(|day| query.has(**day));
         let days: Vec<Day> = days.copied().collect();
         let ids = kept.conversation_ids(query);
         drop(kept);
+        let inner = self.store.inner();
         if adding.by.iter().any(|by| by.needs_facts()) {
-            adding.facts = facts_of(self.store.inner(), &ids)?;
+            adding.facts = facts_of(inner, &ids)?;
         }
         let mut responses: HashMap<Uuid, Response> = HashMap::new();
         for day in days {
-            messages_of_day(self.store.inner(), day, |message: Message| {
+            let (mut tools, mut callers) = (Vec::new(), Vec::new());
+            messages_of_day(inner, day, |message: Message| {
                 let spent = Spent::of(&message.counted);
+                if let Some(tool) = message.tool {
+                    callers.push(message.id);
+                    tools.push((message.response, tool));
+                }
                 let [model, ..] = message.group;
                 let response = responses.entry(message.response).or_default();
-                response.tools.extend(message.tool);
                 let of = message.conversation;
                 let part = (day, model, message.branch, of, spent);
                 response.messages.push(part);
             })?;
+            // A message names only the first of its tools.
+            let mut several = tools_of_several(inner, &callers)?;
+            for (id, (response, first)) in callers.iter().zip(tools) {
+                let tools = several.remove(id).unwrap_or_else(|| vec![first]);
+                responses.entry(response).or_default().tools.extend(tools);
+            }
         }
-        for Response {
-            messages,
-            mut tools,
-        } in responses.into_values()
-        {
-            if tools.is_empty() {
-                tools.push(NO_TOOL.to_owned());
-            }
-            for (day, model, branch, conversation, spent) in messages {
-                for (tool, share) in tools.iter().zip(spent.shares(tools.len() as u64)) {
-                    adding.add(&Part {
-                        day,
-                        model: model.as_deref(),
-                        branch: branch.as_deref(),
-                        tool: Some(tool),
-                        conversation: Some(conversation),
-                        spent: share,
-                    });
-                }
-            }
+        for response in responses.into_values() {
+            response.add_to(adding);
         }
         Ok(())
     }

@@ -20,6 +20,11 @@ use crate::record::{Computed, Counted, Tally, is_default};
 #[serde(from = "[u64; 13]", into = "[u64; 13]")]
 pub(super) struct Spent([u64; 13]);
 
+/// The place of the number of messages that record a cost.
+const COST_COUNT: usize = 8;
+/// The place of the number of messages whose cost was computed.
+const COMPUTED_COUNT: usize = 11;
+
 impl From<[u64; 13]> for Spent {
     fn from(sums: [u64; 13]) -> Spent {
         Spent(sums)
@@ -136,8 +141,14 @@ impl Spent {
     /// Equal shares of these sums; the first have what is left over.
     pub(super) fn shares(self, count: u64) -> impl Iterator<Item = Spent> {
         let count = count.max(1);
-        (0..count)
-            .map(move |nth| Spent(self.0.map(|sum| sum / count + u64::from(nth < sum % count))))
+        (0..count).map(move |nth| {
+            let mut share = self.0.map(|sum| sum / count + u64::from(nth < sum % count));
+            // If they have a cost together, each has one.
+            for place in [COST_COUNT, COMPUTED_COUNT] {
+                share[place] = share[place].max(self.0[place].min(1));
+            }
+            Spent(share)
+        })
     }
 
     /// Number of messages without a price.

@@ -65,6 +65,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         findings.push(of_manifest(manifest, &mut counts));
     }
     findings.extend(self::findings(&health, counts));
+    findings.extend(store.check_prices().err().map(|error| Finding {
+        about: "prices",
+        what: one_line(&error.to_string()).into_owned(),
+        to_do: "correct prices.json, or move it out of the store: until then, reports fail",
+    }));
     // A log that cannot be read has other findings.
     let budgets = store.analytics().budgets().unwrap_or_default();
     findings.extend(budgets.iter().filter(|it| it.is_over()).map(of_budget));

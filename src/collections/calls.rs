@@ -1,5 +1,6 @@
 //! Tool calls: requested once, then completed or failed once.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use uuid::Uuid;
@@ -22,6 +23,8 @@ use crate::store::{Inner, Reads, Redacted, RowLines, Snapshot, Store, Txn, Uncle
 const KIND: Kind = Kind::ToolCalls;
 /// How long a call without an outcome counts as running.
 const RUNNING_MS: i64 = 24 * 60 * 60 * 1000;
+/// Number of messages whose calls are looked up under one lock. Writers wait for it.
+const PARENTS_AT_A_TIME: usize = 200;
 
 query! {
     /// Selects the tool calls to list.
@@ -258,6 +261,49 @@ pub(crate) fn calls_of_day(inner: &Inner, day: Day) -> Result<Vec<RowId>> {
         Ok(ControlFlow::Continue(()))
     })?;
     Ok(rows)
+}
+
+/// The tools of the calls of each of these messages or turns that has several. Of the others, the
+/// index alone is read.
+pub(crate) fn tools_of_several(
+    inner: &Inner,
+    parents: &[Uuid],
+) -> Result<HashMap<Uuid, Vec<String>>> {
+    let mut found = HashMap::new();
+    for some in parents.chunks(PARENTS_AT_A_TIME) {
+        found.extend(inner.with_snapshot(|view| {
+            let mut several = Vec::new();
+            for parent in some {
+                let tools = tools_of(view, *parent)?;
+                if tools.len() > 1 {
+                    several.push((*parent, tools));
+                }
+            }
+            Ok(several)
+        })?);
+    }
+    Ok(found)
+}
+
+/// The tools of the calls of a message or turn. Empty if it has only one.
+fn tools_of(view: &Snapshot<'_>, parent: Uuid) -> Result<Vec<String>> {
+    let table = view.table(KIND);
+    let hash = view
+        .hasher()
+        .lookup(lower(parent, &mut [0; Hyphenated::LENGTH]));
+    let rows = table.walk(Select::Lookup(0, hash), Position::FIRST, Position::END);
+    let rows = rows.filter_map(|id| table.row(id).filter(|row| row.stands()));
+    let asserted: Vec<Loc> = rows.map(|row| row.asserted).collect();
+    if asserted.len() < 2 {
+        return Ok(Vec::new());
+    }
+    let mut tools = Vec::with_capacity(asserted.len());
+    for loc in asserted {
+        let request: ToolCallReq = read_as(view, loc)?;
+        // The index has only hashes of the ids.
+        tools.extend((request.parent_id == parent).then_some(request.tool_name));
+    }
+    Ok(tools)
 }
 
 /// The start of the first request of a row that has several versions.

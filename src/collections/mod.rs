@@ -31,7 +31,7 @@ mod thoughts;
 mod tree;
 mod turns;
 
-pub(crate) use calls::{CallRow, calls_of_day, first_start, with_calls};
+pub(crate) use calls::{CallRow, calls_of_day, first_start, tools_of_several, with_calls};
 pub(crate) use conversations::{
     ConversationFacts, ended_in_error, facts_of, in_one_line, of_prompt, projects_of,
 };

@@ -22,6 +22,7 @@ mod process;
 mod read;
 mod retention_settings;
 mod root_check;
+mod setting_form;
 mod settings;
 mod view;
 

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use crate::error::{Error, Result};
 use crate::prices::{ARE_KNOWN, FILE, Prices};
 use crate::storage::{Access, full_path, if_there, read_all};
-use crate::store::Inner;
+use crate::store::{Inner, Store};
 
 /// The prices, and the file from which they were read.
 #[derive(Debug, Default)]
@@ -39,5 +39,28 @@ impl Inner {
         let prices = Arc::new(Prices::new(own.as_deref())?);
         *known = Some((own, Arc::clone(&prices)));
         Ok(prices)
+    }
+}
+
+impl Store {
+    /// Checks the prices of the store's file `prices.json`, if there is one. Without the feature
+    /// `prices` the file is not read.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = decklog::Store::open(dir.path().join("log"))?;
+    /// store.check_prices()?;
+    /// # #[cfg(feature = "prices")] {
+    /// std::fs::write(dir.path().join("log/prices.json"), "{}").unwrap();
+    /// assert!(store.check_prices().is_err());
+    /// # }
+    /// # Ok::<(), decklog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the file is no table of prices, with the
+    /// provider and the model; [`Io`](crate::ErrorKind::Io) if it cannot be read.
+    pub fn check_prices(&self) -> Result<()> {
+        self.inner().prices().map(drop)
     }
 }

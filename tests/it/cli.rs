@@ -3,6 +3,8 @@
 mod chains;
 mod config;
 mod conversations;
+#[cfg(feature = "prices")]
+mod cost;
 mod damage;
 mod demo;
 mod doctor;

@@ -190,3 +190,39 @@ fn damage_is_counted() {
         1
     );
 }
+
+#[test]
+fn budgets_are_told_of() {
+    let service = Service::start();
+    let series = |what: &str, period: &str| format!("decklog_{what}_usd{{period=\"{period}\"}}");
+    assert!(
+        !Scrape::of(&service)
+            .0
+            .contains_key(&series("budget", "day"))
+    );
+    service
+        .store
+        .change_settings(|it| {
+            it.budget.day = decklog::analytics::Usd::new(0.25);
+            it.budget.month = decklog::analytics::Usd::new(20.0);
+        })
+        .unwrap();
+    let client = service.client();
+    let begun = client
+        .post("/conversations", &json!({"client": "api"}))
+        .expect(201);
+    let path = format!("/conversations/{}/messages", begun["id"].as_str().unwrap());
+    let message = json!({"role": "assistant", "content": "hi", "cost_usd": 0.5});
+    client.post(&path, &message).expect(201);
+    let now = Scrape::of(&service);
+    for (what, period, usd) in [
+        ("budget", "day", 0.25),
+        ("spent", "day", 0.5),
+        ("budget", "month", 20.0),
+        ("spent", "month", 0.5),
+    ] {
+        let found = now.0[&series(what, period)].parse::<f64>();
+        assert_eq!(found, Ok(usd), "{what} {period}");
+    }
+    assert!(!now.0.contains_key(&series("budget", "week")));
+}
