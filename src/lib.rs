@@ -38,7 +38,7 @@
 //! - [`Store::seal`] makes finished segments read-only and hashes them; [`Store::prove`] proves
 //!   that a line was in the log.
 //! - [`ndjson`] records the output of other programs, one JSON object per line.
-//! - [`import`] reads the sessions of Claude Code and Codex; [`replay`] reads the records of a day.
+//! - [`import`] reads the sessions of agents; [`replay`] reads the records of a day.
 //! - [`storage`] has the trait for file access: the disk by default, other implementations for
 //!   tests.
 

@@ -25,10 +25,12 @@ const BAR_AFTER: Duration = Duration::from_millis(300);
 /// Maximum number of broken lines in text output; JSON lists all.
 const BROKEN_SHOWN_MAX: usize = 20;
 
-/// Import session files of Claude Code and Codex
+/// Import the sessions of agents
 ///
-/// Folders are searched for *.jsonl files. Importing again adds only new records, and skips files
-/// that did not change since. A store that this command creates keeps everything. If retention would remove some of the new records, nothing is
+/// Claude Code, Codex, Copilot CLI, Gemini CLI, pi, opencode, Qwen Code, Cline, Roo Code, Goose,
+/// Zed, Aider and ATIF documents. Folders are searched for the files of all of them. Importing
+/// again adds only new records, and skips files that did not change since. A store that this
+/// command creates keeps everything. If retention would remove some of the new records, nothing is
 /// imported without --keep or --expire. Erased conversations are skipped.
 // The switches are independent.
 #[allow(clippy::struct_excessive_bools)]
@@ -109,7 +111,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         }
     }
     if report.files + report.unchanged == 0 && report.broken.is_empty() {
-        output::say("no session files found: in folders, only *.jsonl files are read");
+        output::say(
+            "no session files found: of folders, only the files that agents write are read",
+        );
         return Ok(Exit::Findings);
     }
     Ok(if report.files + report.unchanged == 0 {

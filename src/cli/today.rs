@@ -94,8 +94,8 @@ fn without_store(context: &mut Context, path: &Path) -> Result<Exit, Failure> {
         ),
         "",
         "To begin:",
-        "  decklog import ~/.claude/projects ~/.codex/sessions   your sessions of Claude Code and Codex",
-        "  decklog demo                                          bundled sessions, in a new directory",
+        "  decklog watch   the sessions of your agents, and each new line of them",
+        "  decklog demo    bundled sessions, in a new directory",
         "",
         "All commands: decklog --help",
     ] {

@@ -21,11 +21,11 @@ const BROKEN_SHOWN_MAX: usize = 5;
 
 /// Import the sessions of agents, and follow them
 ///
-/// Without a PATH: the folders in which Claude Code and Codex keep their sessions, also if they do
-/// not exist yet. What is there is imported, then each new line within a second. Files may be moved,
-/// rewritten, truncated or deleted meanwhile. Ctrl-C ends it; what was missed is imported at the
-/// next start. A store that this command creates keeps everything. If retention would remove some
-/// of the records, nothing is imported without --keep or --expire.
+/// Without a PATH: the folders in which agents keep their sessions, also if they do not exist yet.
+/// What is there is imported, then each new line within a second. Files may be moved, rewritten,
+/// truncated or deleted meanwhile. Ctrl-C ends it; what was missed is imported at the next start. A
+/// store that this command creates keeps everything. If retention would remove some of the records,
+/// nothing is imported without --keep or --expire.
 // The switches are independent.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, clap::Args)]

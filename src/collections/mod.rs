@@ -40,7 +40,7 @@ pub(crate) use events::{
 };
 pub(crate) use rollups::{
     Adds, DaySum, Found as DayFound, Message, all_days as days_of_messages, messages_of_day,
-    messages_of_day_after, pairs, read as read_messages, sum_day,
+    messages_of_day_after, pairs, priced, read as read_messages, sum_day,
 };
 
 pub(crate) use places::Places;

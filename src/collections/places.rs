@@ -15,7 +15,7 @@ use crate::store::{Inner, Reads, Snapshot};
 /// Number of turns that are looked up under one lock. Writers wait for it.
 const AT_A_TIME: usize = 500;
 
-/// As in [`Kind::lookups`].
+/// The place of the conversation among the lookup fields of a message.
 const CONVERSATION_OF_MESSAGE: usize = 0;
 
 /// Finds the conversations of turns. The index has only hashes of the conversations of messages, so

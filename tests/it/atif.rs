@@ -116,7 +116,9 @@ fn steps<'a>(document: &'a Value, into: &mut Vec<&'a Value>) {
 /// Checks that the documents have everything that the log has, at the places of ATIF.
 fn check_places(store: &Store, documents: &[Value]) {
     let mut all = Vec::new();
-    documents.iter().for_each(|it| steps(it, &mut all));
+    for document in documents {
+        steps(document, &mut all);
+    }
     let mut texts = BTreeSet::new();
     let mut calls = BTreeSet::new();
     let mut results = BTreeSet::new();
@@ -205,7 +207,9 @@ fn every_session_comes_back_after_its_source_was_deleted() {
     check_places(&store, &documents);
     let sum = |name: &str| {
         let mut all = Vec::new();
-        documents.iter().for_each(|it| steps(it, &mut all));
+        for document in &documents {
+            steps(document, &mut all);
+        }
         let counts = all.iter().filter_map(|step| step["metrics"][name].as_u64());
         counts.sum::<u64>()
     };

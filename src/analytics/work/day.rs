@@ -14,9 +14,9 @@ use super::{
 };
 use crate::analytics::spending::Spent;
 use crate::analytics::{Analytics, SpendSums, shell};
-use crate::collections::{MessageQuery, Order};
+use crate::collections::{MessageQuery, Order, priced};
 use crate::error::Result;
-use crate::record::{Counted, Timestamp, ToolCall};
+use crate::record::{Timestamp, ToolCall};
 
 /// The sums of what was done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -305,6 +305,7 @@ impl Analytics {
             limit: PAGE,
             ..MessageQuery::default()
         };
+        let prices = self.store.inner().prices()?;
         pages(|after| {
             messages.after = after;
             let page = self.store.messages(None, &messages)?;
@@ -319,7 +320,8 @@ impl Analytics {
                 let done = done.entry(Some(id)).or_default();
                 done.at(message.timestamp.at());
                 done.conversations = 1;
-                done.spent.add(&Spent::of(&Counted::of(message).1));
+                let (_, counted) = priced(&prices, message.timestamp.at(), message);
+                done.spent.add(&Spent::of(&counted));
             }
             Ok(page.next)
         })

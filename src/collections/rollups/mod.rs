@@ -17,7 +17,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use self::roll::Roll;
 pub(crate) use self::sum::{
-    Adds, DaySum, Found, Message, messages_of_day, messages_of_day_after, pairs, read, sum_day,
+    Adds, DaySum, Found, Message, messages_of_day, messages_of_day_after, pairs, priced, read,
+    sum_day,
 };
 use self::sum::{Conversations, Part};
 use super::{

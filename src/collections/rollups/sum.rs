@@ -123,14 +123,7 @@ pub(crate) fn read(inner: &Inner, seqs: &[u64], mut take: impl FnMut(Message)) -
             let response = message.part_of.unwrap_or(id);
             let calls = message.role == Role::Assistant;
             let tool = message.tool_name.take().filter(|_| calls);
-            let (group, mut counted) = Counted::of(*message);
-            if ARE_KNOWN && counted.wants_cost() {
-                let model = group[0].as_deref();
-                let is_call = model.is_some() || counted.is_of_answer();
-                let cost =
-                    model.map(|model| prices.nano_usd(model, place.at, &tokens_of(&counted)));
-                counted.computed = computed(cost.flatten(), u64::from(is_call));
-            }
+            let (group, counted) = priced(&prices, place.at, *message);
             take(Message {
                 seq: place.seq,
                 at: place.at,
@@ -145,6 +138,19 @@ pub(crate) fn read(inner: &Inner, seqs: &[u64], mut take: impl FnMut(Message)) -
             Ok(())
         },
     )
+}
+
+/// The group of a message and its data. `at`: its own time. If it records no cost, the cost is
+/// computed.
+pub(crate) fn priced(prices: &Prices, at: i64, message: ConversationMessage) -> (Group, Counted) {
+    let (group, mut counted) = Counted::of(message);
+    if ARE_KNOWN && counted.wants_cost() {
+        let model = group[0].as_deref();
+        let is_call = model.is_some() || counted.is_of_answer();
+        let cost = model.and_then(|model| prices.nano_usd(model, at, &tokens_of(&counted)));
+        counted.computed = computed(cost, u64::from(is_call));
+    }
+    (group, counted)
 }
 
 fn tokens_of(call: &Counted) -> Tokens {

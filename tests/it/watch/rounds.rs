@@ -26,7 +26,7 @@ const EVENTS_ONE_IN: u64 = 10;
 /// Files that grow.
 struct Files {
     dir: tempfile::TempDir,
-    files: Vec<Session>,
+    sessions: Vec<Session>,
     /// Where each file is, and how much of it.
     are: Vec<(PathBuf, usize)>,
     moves: u32,
@@ -35,11 +35,11 @@ struct Files {
 impl Files {
     fn new(rng: &mut Rng) -> Files {
         let dir = tempfile::tempdir().unwrap();
-        let files = sessions(rng);
-        let are = files.iter().map(|(name, _)| (dir.path().join(name), 0));
+        let sessions = sessions(rng);
+        let are = sessions.iter().map(|(name, _)| (dir.path().join(name), 0));
         Files {
             are: are.collect(),
-            files,
+            sessions,
             dir,
             moves: 0,
         }
@@ -59,22 +59,22 @@ impl Files {
             .create(true)
             .open(path)
             .unwrap();
-        to.write_all(&self.files[file].1[*len..until.max(*len)])
+        to.write_all(&self.sessions[file].1[*len..until.max(*len)])
             .unwrap();
         *len = until.max(*len);
     }
 
     /// One change of a file.
     fn change(&mut self, rng: &mut Rng) {
-        let file = rng.below(self.files.len());
-        let all = self.files[file].1.len();
+        let file = rng.below(self.sessions.len());
+        let all = self.sessions[file].1.len();
         let (path, len) = self.are[file].clone();
         let until = (len + rng.below(all - len + 1)).min(all);
         match rng.below(10) {
             0 if len > 0 => {
                 // As editors and agents save: a new file takes the name.
                 let new = Files::parent(&path).join("new.tmp");
-                fs::write(&new, &self.files[file].1[..until]).unwrap();
+                fs::write(&new, &self.sessions[file].1[..until]).unwrap();
                 fs::rename(new, &path).unwrap();
                 self.are[file].1 = until;
             }
@@ -88,7 +88,7 @@ impl Files {
             2 if len > 0 => {
                 self.moves += 1;
                 let name = path.file_name().unwrap();
-                let agent = self.files[file].0.starts_with("p/s1/");
+                let agent = self.sessions[file].0.starts_with("p/s1/");
                 let folder = if agent { "p/s1" } else { "moved" };
                 let to = self
                     .dir
@@ -109,8 +109,8 @@ impl Files {
     }
 
     fn complete(&mut self) {
-        for file in 0..self.files.len() {
-            self.append(file, self.files[file].1.len());
+        for file in 0..self.sessions.len() {
+            self.append(file, self.sessions[file].1.len());
         }
     }
 }
