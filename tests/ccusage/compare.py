@@ -32,9 +32,9 @@ PLACES = {
 }
 
 
-def run(*command, **options):
+def run(*command, accepted=(0,), **options):
     done = subprocess.run(command, capture_output=True, text=True, **options)
-    if done.returncode:
+    if done.returncode not in accepted:
         sys.exit(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
 
@@ -75,6 +75,8 @@ def of_ccusage(binary, agent, environment):
             each = [(name, it, None) for name, it in day["models"].items()]
             costs[date, None] = day.get("costUSD", day.get("totalCost"))
         for model, of, cost in each:
+            # Models of pi have a mark.
+            model = model.removeprefix("[pi] ")
             # It counts the reasoning of some agents apart from the output.
             tokens[date, model] = {
                 "input": of["inputTokens"],
@@ -91,22 +93,27 @@ def of_ccusage(binary, agent, environment):
 def of_decklog(binary, agent, home, environment):
     store = home / f"log-{agent}"
     decklog = [binary, "--store", store]
-    run(*decklog, "import", home / PLACES[agent][0], env=environment)
+    # Exit code 1: there were unreadable lines, which ccusage skips too.
+    run(*decklog, "import", home / PLACES[agent][0], accepted=(0, 1), env=environment)
     report = json.loads(run(*decklog, "stats", "cost", "--by", "day,model", "--limit", "100000", "--json", env=environment))
     tokens, costs = {}, {}
+    unpriced = {it.get("model_used") for it in report["unpriced"]}
     for row in report["rows"]:
         if not row["tokens_in"] and not row["tokens_out"]:
             continue
-        key = row["bucket"], row.get("model_used")
-        tokens[key] = {
+        # ccusage names the models of Copilot without their provider.
+        key = row["bucket"], (row.get("model_used") or "").rpartition("/")[2]
+        found = {
             "input": row["tokens_input"],
             "cache_write": row["tokens_cache_write"],
             "cache_read": row["tokens_cache_read"],
             "output": row["tokens_out"],
             "reasoning": row["tokens_reasoning"],
         }
-        costs[key] = row.get("cost_usd", 0.0)
-    return tokens, costs
+        known = tokens.setdefault(key, dict.fromkeys(found, 0))
+        tokens[key] = {name: known[name] + count for name, count in found.items()}
+        costs[key] = costs.get(key, 0.0) + row.get("cost_usd", 0.0)
+    return tokens, costs, unpriced
 
 
 def why(own, other):
@@ -121,9 +128,13 @@ def why(own, other):
     return None
 
 
+def is_same(own, other):
+    return own is not None and all(own[name] == other[name] for name in FIELDS)
+
+
 def compare(agent, own, other):
     """Prints how the figures differ. Returns whether they do."""
-    (tokens, costs), (their_tokens, their_costs) = own, other
+    (tokens, costs, unpriced), (their_tokens, their_costs) = own, other
     said = []
     for key in sorted(tokens.keys() | their_tokens.keys(), key=str):
         one, two = tokens.get(key), their_tokens.get(key)
@@ -137,8 +148,15 @@ def compare(agent, own, other):
     for (day, model), cost in sorted(their_costs.items(), key=str):
         mine = sum(usd for (at, name), usd in costs.items() if at == day and model in (None, name))
         if abs(mine - (cost or 0.0)) >= 1e-6:
-            same = all(tokens.get(key) == their_tokens.get(key) for key in their_tokens if key[0] == day)
-            because = "of the same tokens: the prices differ" if same else "of other tokens"
+            of = [key for key in their_tokens if key[0] == day and model in (None, key[1])]
+            if any(name in unpriced for _, name in of):
+                because = "decklog has no price for the model"
+            elif agent == "copilot":
+                because = "Copilot records sums of many calls: it is not known which prompts were long"
+            elif all(is_same(tokens.get(key), their_tokens[key]) for key in of):
+                because = "of the same tokens: the prices differ"
+            else:
+                because = "of other tokens"
             said.append(f"{day} {model or 'all models'}: cost {mine:.6f} and {cost:.6f} ({because})")
     sums = [sum(it[name] for it in tokens.values()) for name in FIELDS]
     figures = ", ".join(f"{name} {count:,}" for name, count in zip(FIELDS, sums))
