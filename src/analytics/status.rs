@@ -126,7 +126,7 @@ impl Store {
         kept.minutes.retain(|minute, _| *minute > since);
         if read > 0 && inner.may_cache() {
             // If it cannot be saved, the next call reads these messages again.
-            let _ = FILE.save(inner.storage(), &kept);
+            let _ = FILE.save_unsynced(inner.storage(), &kept);
         }
         let hour = kept.minutes.values().copied();
         let hour = hour.fold(0, u64::saturating_add);

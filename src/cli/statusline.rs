@@ -11,7 +11,7 @@ use super::escape::one_line;
 use super::exit::{Exit, Failure};
 
 /// The time for reading messages. The whole process may take 10 ms.
-const TIME: Duration = Duration::from_millis(4);
+const TIME: Duration = Duration::from_millis(3);
 /// Maximum length of the input, in bytes.
 const INPUT_BYTES_MAX: u64 = 1 << 20;
 

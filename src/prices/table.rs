@@ -1,5 +1,7 @@
 //! Tables of prices, in the form of the data of `genai-prices`.
 
+use std::sync::OnceLock;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -10,11 +12,11 @@ use crate::error::{Error, Result};
 
 /// The providers of a table, in its order. Other members of the form are not read.
 #[derive(Debug, Deserialize)]
-pub(super) struct Table(Vec<Provider>);
+pub(super) struct Table(Vec<Provider<Models>>);
 
 #[derive(Debug, Deserialize)]
 #[allow(clippy::struct_field_names)] // The names of the table.
-struct Provider {
+struct Provider<M> {
     id: String,
     /// The models that are this provider's if no provider is named.
     #[serde(default)]
@@ -24,7 +26,32 @@ struct Provider {
     provider_match: Option<Rule>,
     #[serde(default)]
     fallback_model_providers: Vec<String>,
-    models: Vec<Model>,
+    models: M,
+}
+
+/// The models of a provider, read when one of them is looked for: few providers are asked for.
+#[derive(Debug, Deserialize)]
+#[serde(from = "Box<RawValue>")]
+struct Models {
+    text: Box<RawValue>,
+    all: OnceLock<Vec<Model>>,
+}
+
+impl From<Box<RawValue>> for Models {
+    fn from(text: Box<RawValue>) -> Models {
+        Models {
+            text,
+            all: OnceLock::new(),
+        }
+    }
+}
+
+impl Models {
+    /// The models. A test reads all of the built-in table, and a store's file is checked first.
+    fn all(&self) -> &[Model] {
+        let read = || serde_json::from_str(self.text.get()).unwrap_or_default();
+        self.all.get_or_init(read)
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -50,12 +77,14 @@ impl Table {
     /// The table of a store's file, in which every price and pattern is valid.
     pub(super) fn checked(bytes: &[u8]) -> Result<Table> {
         let invalid = |what: String| Error::invalid(format!("{FILE}: {what}"));
-        let table = Table::read(bytes).map_err(|error| {
+        let not_of_form = |error| {
             invalid(format!(
                 "{error}: give a JSON array of providers, each with id and models, as docs/cost.md shows"
             ))
-        })?;
-        for provider in &table.0 {
+        };
+        let whole: Vec<Provider<Vec<Model>>> =
+            serde_json::from_slice(bytes).map_err(not_of_form)?;
+        for provider in &whole {
             let id = &provider.id;
             for model in &provider.models {
                 let checked = model
@@ -76,7 +105,7 @@ impl Table {
                     .map_err(|what| invalid(format!("provider {id}: {what}")))?;
             }
         }
-        Ok(table)
+        Table::read(bytes).map_err(not_of_form)
     }
 
     /// The prices of a model by its name, as agents record it.
@@ -95,7 +124,8 @@ impl Table {
 
     fn find_as_named(&self, model: &str) -> Option<ModelPrices> {
         let name = Name::new(model);
-        let is_its = |it: &&Provider| it.model_match.as_ref().is_some_and(|it| it.matches(&name));
+        let is_its =
+            |it: &&Provider<Models>| it.model_match.as_ref().is_some_and(|it| it.matches(&name));
         let alone = self.0.iter().find(is_its);
         if let Some(found) = alone.and_then(|provider| self.of(provider, &name)) {
             return Some(found);
@@ -112,10 +142,10 @@ impl Table {
         found.or_else(|| self.find_as_named(rest))
     }
 
-    fn provider(&self, id: &str) -> Option<&Provider> {
+    fn provider(&self, id: &str) -> Option<&Provider<Models>> {
         let by_id = self.0.iter().find(|it| it.id.eq_ignore_ascii_case(id));
         let name = Name::new(id);
-        let is = |it: &&Provider| {
+        let is = |it: &&Provider<Models>| {
             it.provider_match
                 .as_ref()
                 .is_some_and(|it| it.matches(&name))
@@ -124,11 +154,16 @@ impl Table {
     }
 
     /// The prices of a provider's model, or of those whose models it offers.
-    fn of(&self, provider: &Provider, name: &Name<'_>) -> Option<ModelPrices> {
+    fn of(&self, provider: &Provider<Models>, name: &Name<'_>) -> Option<ModelPrices> {
         let others = provider.fallback_model_providers.iter();
         let others = others.filter_map(|id| self.0.iter().find(|it| it.id == *id));
         let mut all = [provider].into_iter().chain(others);
-        let model = all.find_map(|it| it.models.iter().find(|model| model.rule.matches(name)))?;
+        let model = all.find_map(|it| {
+            it.models
+                .all()
+                .iter()
+                .find(|model| model.rule.matches(name))
+        })?;
         let prices = model.prices().ok()?;
         let prices = if model.id.contains("claude") {
             prices.of_anthropic()
@@ -143,10 +178,16 @@ impl Table {
 impl Table {
     /// Every model that a name alone can find, as its provider, its id and its own rule's texts.
     pub(super) fn ids(&self) -> Vec<(&str, &str)> {
-        let of = |it: &'_ Provider| it.models.len();
+        let of = |it: &'_ Provider<Models>| it.models.all().len();
         let mut ids = Vec::with_capacity(self.0.iter().map(of).sum());
         for provider in &self.0 {
-            ids.extend(provider.models.iter().map(|it| (&*provider.id, &*it.id)));
+            ids.extend(
+                provider
+                    .models
+                    .all()
+                    .iter()
+                    .map(|it| (&*provider.id, &*it.id)),
+            );
         }
         ids
     }

@@ -339,7 +339,7 @@ pub(crate) fn write_all_at(
 }
 
 /// Writes `bytes` to `path` atomically and durably: a temporary file in the same directory, fsync,
-/// rename, fsync of the directory. No other function here renames.
+/// rename, fsync of the directory.
 pub(crate) fn replace_file(storage: &dyn Storage, path: &str, bytes: &[u8]) -> io::Result<()> {
     replace_file_after(storage, path, bytes, |_| Ok(()))
 }
@@ -353,19 +353,41 @@ pub(crate) fn replace_file_after(
     ready: impl FnOnce(&str) -> io::Result<()>,
 ) -> io::Result<()> {
     let dir = path.rsplit_once('/').map_or("", |(dir, _)| dir);
+    put_in_place(storage, path, bytes, |file, temporary| {
+        file.sync()?;
+        ready(temporary)
+    })?;
+    storage.sync_dir(dir)
+}
+
+/// As [`replace_file`], but without fsync, which takes milliseconds. After a power cut the file may
+/// have any contents.
+pub(crate) fn replace_file_unsynced(
+    storage: &dyn Storage,
+    path: &str,
+    bytes: &[u8],
+) -> io::Result<()> {
+    put_in_place(storage, path, bytes, |_, _| Ok(()))
+}
+
+/// Writes a temporary file, and renames it when it is `ready`. No other function here renames.
+fn put_in_place(
+    storage: &dyn Storage,
+    path: &str,
+    bytes: &[u8],
+    ready: impl FnOnce(&dyn StorageFile, &str) -> io::Result<()>,
+) -> io::Result<()> {
     let temporary = format!("{path}.tmp");
     remove_if_there(storage, &temporary)?;
     let replaced = (|| {
         let file = storage.open(&temporary, Access::Append)?;
         append_all(&*file, bytes)?;
-        file.sync()?;
-        ready(&temporary)?;
+        ready(&*file, &temporary)?;
         storage.rename(&temporary, path)
     })();
     if replaced.is_err() {
         // The temporary file would take up space, which may be what is missing.
         let _ = storage.remove_file(&temporary);
     }
-    replaced?;
-    storage.sync_dir(dir)
+    replaced
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::storage::{Access, Storage, read_all, replace_file};
+use crate::storage::{Access, Storage, read_all, replace_file, replace_file_unsynced};
 
 const DIR: &str = "cache";
 
@@ -31,10 +31,26 @@ impl CacheFile {
 
     /// Replaces the file.
     pub(crate) fn save(&self, storage: &dyn Storage, value: &impl Serialize) -> io::Result<()> {
+        let bytes = self.bytes(value)?;
+        storage.create_dir(DIR)?;
+        replace_file(storage, self.path, &bytes)
+    }
+
+    /// Replaces the file without waiting for the disk. After a power cut the value may be lost.
+    pub(crate) fn save_unsynced(
+        &self,
+        storage: &dyn Storage,
+        value: &impl Serialize,
+    ) -> io::Result<()> {
+        let bytes = self.bytes(value)?;
+        storage.create_dir(DIR)?;
+        replace_file_unsynced(storage, self.path, &bytes)
+    }
+
+    fn bytes(&self, value: &impl Serialize) -> io::Result<Vec<u8>> {
         let mut bytes = self.header.as_bytes().to_vec();
         serde_json::to_writer(&mut bytes, value)?;
         bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
-        storage.create_dir(DIR)?;
-        replace_file(storage, self.path, &bytes)
+        Ok(bytes)
     }
 }

@@ -1,5 +1,7 @@
 //! Every grouping of `decklog stats cost`, compared with a plain scan of all messages.
 
+#![allow(clippy::cast_precision_loss)] // Costs are small.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use decklog::Store;
@@ -106,7 +108,7 @@ fn messages(rng: &mut Rng, lines: &mut Vec<String>) -> Vec<Said> {
             lines.push(line.to_string());
             for (nth, tool) in said.tools.iter().enumerate() {
                 let call = next * 10 + nth as u32;
-                let at = 1_766_800_000_000 + nth as i64;
+                let at = 1_766_800_000_000 + i64::try_from(nth).unwrap();
                 let line = request(call, at, tool, "{}");
                 let own = format!(r#""parent_id":"{}""#, id(call));
                 let parent = format!(r#""parent_id":"{}""#, id(next));
@@ -278,7 +280,9 @@ fn check(report: &CostReport, all: &[Said], by: &[CostBy], days: [&str; 2]) {
     });
     assert!(is_sorted, "{by:?}");
     let mut total = Sum::default();
-    expected.values().for_each(|sum| total.add(sum));
+    for sum in expected.values() {
+        total.add(sum);
+    }
     assert_eq!(report.total, total.costs(), "{by:?}");
     let unpriced = report.unpriced.iter().map(|it| it.messages).sum::<u64>();
     assert_eq!(unpriced, total.unpriced, "{by:?}");
