@@ -207,8 +207,9 @@ pub(super) fn count(message: &mut ConversationMessage, tokens: Tokens) {
     message.tokens_reasoning = part(tokens.reasoning, tokens_out);
 }
 
-/// Removes the tokens of a message, because another message carries them.
+/// Removes the tokens and the cost of a message, because another message carries them.
 pub(super) fn uncount(message: &mut ConversationMessage) {
+    message.cost_usd = None;
     message.tokens_in = None;
     message.tokens_out = None;
     message.tokens_cache_write = None;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{Session, read};
+use super::{Session, other, read};
 use crate::import::agent::{Agent, Home, LineReader, Reader};
 use crate::import::facts::Facts;
 use crate::import::json::{self, shapes};
@@ -19,6 +19,7 @@ shapes! {
         session_id: "sessionId",
         uuid: "uuid",
         leaf_uuid: "leafUuid",
+        message: "message",
     }
 }
 
@@ -31,14 +32,18 @@ impl Agent for ClaudeCode {
     fn wrote_line(&self, line: &str) -> bool {
         let marks = || -> Option<bool> {
             let marks: Marks<'_> = json::object(line).ok()??;
+            if marks.kind.get().is_none() {
+                let is_of_session = marks.session_id.get().is_some();
+                return Some(is_of_session && other::is_usage(marks.message));
+            }
             Some(match &*json::text(marks.kind).ok()?? {
                 "user" | "assistant" | "system" | "progress" | "attachment" => {
                     marks.uuid.get().is_some() || marks.session_id.get().is_some()
                 }
                 "summary" => marks.leaf_uuid.get().is_some(),
-                "queue-operation" | "custom-title" => marks.session_id.get().is_some(),
+                "custom-title" | "ai-title" => marks.session_id.get().is_some(),
                 "file-history-snapshot" => true,
-                _ => false,
+                kind => other::is_state(kind) && marks.session_id.get().is_some(),
             })
         };
         // Lines of Qwen Code have the same base fields.

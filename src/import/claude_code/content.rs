@@ -62,7 +62,11 @@ impl<'a> Content<'a> {
             }
             return Ok(true);
         }
-        let content = spoken.message.content;
+        self.parts(role, spoken.message.content)
+    }
+
+    /// A content that was not read with its message: a text, or blocks.
+    pub(super) fn parts(&mut self, role: &str, content: Raw<'a>) -> Result<bool, String> {
         if let Some(text) = json::text(content)? {
             self.said = true;
             self.words(Some(text));

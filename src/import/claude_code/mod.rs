@@ -2,11 +2,13 @@
 //!
 //! A `user`, `assistant` or `system` line with its base fields (`uuid`, `sessionId`, `timestamp`)
 //! is one turn, so that the parent chain is complete. Its blocks may also be tool calls and
-//! results. Any other line is counted as not understood and is skipped in the parent chain.
+//! results. So is an attachment with a prompt. Any other line is skipped in the parent chain, and
+//! counted as not understood unless it is known to be the state of the client.
 
 mod agent;
 mod agents;
 mod content;
+mod other;
 mod shape;
 
 use std::borrow::Cow;
@@ -28,6 +30,7 @@ use crate::record::{ConversationTurn, Role, Source, TurnKind, Validity};
 pub(super) use agent::ClaudeCode;
 use agents::Agents;
 use content::Content;
+use other::Queued;
 use shape::Line;
 use shape::{CacheCreation, Fork, Iteration, OutputDetails, Spoken, Titled, UsageObject, Whole};
 
@@ -141,13 +144,19 @@ fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>, String> {
     let kind = json::type_name(line.kind)?;
     let (Some(mut uuid), Some(mut name)) = (json::text(line.uuid)?, json::text(line.session_id)?)
     else {
-        return Ok(match title(&kind, text)? {
-            Some(heading) => Facts {
+        if let Some(heading) = title(&kind, text)? {
+            return Ok(Facts {
                 headings: vec![heading],
                 ..Facts::default()
-            },
-            None => Facts::not_understood(kind),
-        });
+            });
+        }
+        if line.kind.get().is_none()
+            && let Some(spoken) = whole.spoken()?
+            && let Some(facts) = other::usage(session, &whole.line, &spoken)?
+        {
+            return Ok(facts);
+        }
+        return Ok(no_message(&kind));
     };
     let own_id = foreign_id("claude-code:line", &uuid);
     // A fork repeats lines of its session and names that session. These lines belong to that
@@ -159,10 +168,11 @@ fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>, String> {
     let id = foreign_id("claude-code:line", &uuid);
     let parent = session.parent(json::text(line.parent_uuid)?);
     let at = json::timestamp(line.timestamp)?;
-    let at = at.filter(|_| matches!(&*kind, "user" | "assistant" | "system"));
-    let Some(at) = at else {
+    let queued = Queued::of(&kind, line)?;
+    let is_message = matches!(&*kind, "user" | "assistant" | "system") || queued.is_some();
+    let Some(at) = at.filter(|_| is_message) else {
         session.no_turn([own_id, id], parent);
-        return Ok(Facts::not_understood(kind));
+        return Ok(no_message(&kind));
     };
     if own_id != id {
         session.stand_ins.insert(own_id, Some(id));
@@ -170,10 +180,11 @@ fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>, String> {
     let mut content = Content::new(id, at);
     let spoken = whole.spoken()?;
     let line = &whole.line;
-    let understood = match (&spoken, &*kind) {
-        (_, "system") => content.system(line)?,
-        (Some(spoken), role) => content.message(role, spoken)?,
-        (None, _) => false,
+    let understood = match (&queued, &spoken, &*kind) {
+        (Some(queued), _, _) => queued.read(&mut content)?,
+        (_, _, "system") => content.system(line)?,
+        (_, Some(spoken), role) => content.message(role, spoken)?,
+        (_, None, _) => false,
     };
     if !understood {
         session.no_turn([own_id, id], parent);
@@ -182,7 +193,9 @@ fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>, String> {
     content.outcomes(line.tool_use_result);
     let from_model = spoken.as_ref().filter(|_| kind == "assistant");
     let message_id = message_id(session, line, from_model, (id, at))?;
-    let harness = json::is_true(line.is_meta) || json::is_true(line.is_compact_summary);
+    let harness = json::is_true(line.is_meta)
+        || json::is_true(line.is_compact_summary)
+        || queued.is_some_and(|queued| queued.is_notice());
     let thread = foreign_id("claude-code:session", &name);
     let turn = ConversationTurn {
         id,
@@ -213,6 +226,14 @@ fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>, String> {
     let others = content.others.under(&kind);
     content.facts.not_understood.extend(others);
     Ok(content.facts)
+}
+
+/// A line that is no message: nothing, if it is the state of the client.
+fn no_message(kind: &str) -> Facts<'static> {
+    if other::is_state(kind) {
+        return Facts::default();
+    }
+    Facts::not_understood(kind)
 }
 
 /// The id of the response that a line is part of, or the line's own id if it names none.
@@ -299,6 +320,7 @@ fn said<'a>(
             let (growth, is_first) = session.growth(response, tokens);
             if is_first {
                 message.id = response;
+                message.cost_usd = other::cost(line);
             } else {
                 message.part_of = Some(response);
             }

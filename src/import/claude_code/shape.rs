@@ -25,6 +25,16 @@ shapes! {
         tool_use_result: "toolUseResult",
         request_id: "requestId",
         forked_from: "forkedFrom",
+        attachment: "attachment",
+        cost: "costUSD",
+    }
+
+    /// What the client adds to the conversation beside the messages.
+    Attachment {
+        kind: "type",
+        prompt: "prompt",
+        mode: "commandMode",
+        is_meta: "isMeta",
     }
 
     Fork {
@@ -33,6 +43,7 @@ shapes! {
     }
 
     Message {
+        role: "role",
         model: "model",
         id: "id",
         content: "content",

@@ -32,7 +32,13 @@ impl Agent for Codex {
             let kind = json::text(marks.kind).ok()??;
             let is_known = matches!(
                 &*kind,
-                "session_meta" | "turn_context" | "response_item" | "event_msg" | "compacted"
+                "session_meta"
+                    | "turn_context"
+                    | "response_item"
+                    | "event_msg"
+                    | "compacted"
+                    | "inter_agent_communication"
+                    | "realtime_item"
             );
             let has_both = marks.payload.get().is_some() && marks.timestamp.get().is_some();
             Some(is_known && has_both)

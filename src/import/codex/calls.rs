@@ -28,6 +28,12 @@ pub(super) fn call(
             payload.call_id.or(payload.id),
             payload.action,
         ),
+        // A search of the provider has no call id.
+        "tool_search_call" => (
+            Some("tool_search".to_owned()),
+            payload.call_id.or(payload.id),
+            payload.arguments,
+        ),
         "custom_tool_call" => (
             json::owned_text(payload.name)?,
             payload.call_id,
@@ -78,7 +84,7 @@ pub(super) fn result(
     let Some(call_id) = json::owned_text(payload.call_id)? else {
         return Ok(None);
     };
-    let outcome = json::text_or_bytes(payload.output)?.map(Cow::into_owned);
+    let outcome = json::text_or_bytes(payload.output.or(payload.tools))?.map(Cow::into_owned);
     let failure = outcome.as_deref().and_then(failure);
     let told = rollout
         .calls

@@ -44,14 +44,14 @@ impl Rollout {
         };
         let kind = json::type_name(item.kind)?;
         Ok(match &*kind {
-            "UserMessage" | "AgentMessage" | "Reasoning" | "ContextCompaction" => {
-                Some(Facts::default())
+            // A plan is a part of the message that proposed it.
+            "UserMessage" | "AgentMessage" | "Reasoning" | "ContextCompaction" | "Plan"
+            | "WebSearch" | "ImageGeneration" => Some(Facts::default()),
+            "SubAgentActivity" => {
+                Some(self.activity(item.activity, item.agent_thread_id, item.id)?)
             }
-            "SubAgentActivity" => Some(match json::text(item.activity)?.as_deref() {
-                Some("started") => self.started(item.agent_thread_id, item.id)?,
-                _ => Facts::default(),
-            }),
-            "CollabAgentToolCall" => Some(Facts::default()),
+            // Calls of the model that are reported once more, and pauses.
+            "CollabAgentToolCall" | "Sleep" => Some(Facts::default()),
             "CommandExecution" | "FileChange" | "McpToolCall" => {
                 self.ended(here, &kind, payload.item)?
             }

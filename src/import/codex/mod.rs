@@ -10,8 +10,10 @@
 mod agent;
 mod calls;
 mod fork;
+mod hosted;
 mod items;
 mod messages;
+mod others;
 mod shape;
 mod tokens;
 
@@ -66,6 +68,9 @@ struct Rollout {
     history: u128,
     /// The API response whose items are being read.
     response: Option<Uuid>,
+    /// Hashes of the reasoning that was reported before the item that repeats it.
+    #[serde(default)]
+    raw: Vec<u64>,
 }
 
 impl Rollout {
@@ -89,6 +94,7 @@ impl Rollout {
             start: None,
             history: 0,
             response: None,
+            raw: Vec::new(),
         }
     }
 
@@ -129,7 +135,13 @@ impl Rollout {
                 .map(|text| self.turn_unless_empty(here, TurnKind::SysInfo, Role::System, text))
                 .transpose()?,
             // The state of the client and its agents. It is neither a message nor an action.
-            "world_state" | "inter_agent_communication_metadata" => Some(Facts::default()),
+            "world_state"
+            | "inter_agent_communication_metadata"
+            | "dynamic_tools_updated"
+            | "security_risk_score"
+            | "id_allocation" => Some(Facts::default()),
+            "inter_agent_communication" => self.from_agent(here, &payload)?,
+            "realtime_item" => return self.realtime(here, &payload),
             "token_usage_record" => self.usage_record(here, &payload)?,
             "response_item" | "event_msg" => {
                 let item = json::type_name(payload.kind)?;
@@ -264,6 +276,7 @@ impl Rollout {
                         return Ok(None);
                     }
                 }
+                self.without_raw(&mut texts);
                 let mut facts = self.reasoning(here, texts.join("\n\n"))?;
                 facts
                     .not_understood
@@ -283,11 +296,20 @@ impl Rollout {
                 facts.not_understood.extend(others);
                 Some(facts)
             }
-            "function_call" | "custom_tool_call" | "local_shell_call" => {
+            "function_call" | "custom_tool_call" | "local_shell_call" | "tool_search_call" => {
                 calls::call(self, here, item, payload)?
             }
-            "function_call_output" | "custom_tool_call_output" => {
+            "function_call_output" | "custom_tool_call_output" | "tool_search_output" => {
                 calls::result(self, here, payload)?
+            }
+            "web_search_call" | "image_generation_call" => {
+                Some(self.hosted_call(here, item, payload)?)
+            }
+            // Summaries that only the provider can read. A `compacted` line has the text, if any.
+            "compaction" | "context_compaction" | "compaction_trigger" => Some(Facts::default()),
+            // The state of the files, to restore them, and what the model may use.
+            "ghost_snapshot" | "configuration_update" | "additional_tools" => {
+                Some(Facts::default())
             }
             _ => None,
         })
@@ -301,10 +323,28 @@ impl Rollout {
         raw: Raw<'_>,
     ) -> Result<Option<Facts<'static>>, String> {
         Ok(match item {
-            // Each of these texts is also in a `response_item`.
-            "user_message" | "agent_message" | "agent_reasoning" | "task_started" => {
-                Some(Facts::default())
-            }
+            // Each of these texts and calls is also in a `response_item`, and so is what a review
+            // found.
+            "user_message"
+            | "agent_message"
+            | "agent_reasoning"
+            | "task_started"
+            | "web_search_begin"
+            | "web_search_end"
+            | "image_generation_begin"
+            | "image_generation_end"
+            | "exited_review_mode" => Some(Facts::default()),
+            // A `compacted` line has the text.
+            "context_compacted" => Some(Facts::default()),
+            "agent_reasoning_raw_content" => self.raw_reasoning(here, payload)?,
+            "entered_review_mode" => self.review(here, payload)?,
+            "thread_rolled_back" => self.rolled_back(here, payload)?,
+            "thread_name_updated" => self.named(payload)?,
+            "sub_agent_activity" => Some(self.activity(
+                payload.activity,
+                payload.agent_thread_id,
+                payload.event_id.or(payload.call_id),
+            )?),
             // The state of the client and its goals.
             "task_complete"
             | "turn_aborted"

@@ -42,6 +42,19 @@ shapes! {
         item: "item",
         usage: "usage",
         git: "git",
+        text: "text",
+        thread_id: "thread_id",
+        thread_name: "thread_name",
+        agent_thread_id: "agent_thread_id",
+        activity: "kind",
+        event_id: "event_id",
+        tools: "tools",
+        status: "status",
+        revised_prompt: "revised_prompt",
+        result: "result",
+        prompt: "prompt",
+        hint: "user_facing_hint",
+        num_turns: "num_turns",
     }
 
     /// The repository of a session.

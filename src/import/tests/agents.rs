@@ -112,7 +112,12 @@ fn the_places_are_below_the_home() {
     }
 }
 
-const SAMPLES: [(Format, &str, &str); 7] = [
+const SAMPLES: [(Format, &str, &str); 8] = [
+    (
+        Format::ClaudeCode,
+        "claude-code/usage-alpha.ndjson",
+        "x.jsonl",
+    ),
     (
         Format::CopilotCli,
         "copilot-cli/subagent.ndjson",
