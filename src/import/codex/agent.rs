@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::Rollout;
+use super::{Rollout, compressed};
 use crate::import::agent::{Agent, Home, LineReader, Reader};
 use crate::import::facts::Facts;
 use crate::import::json::{self, shapes};
@@ -46,7 +46,18 @@ impl Agent for Codex {
         marks().unwrap_or(false)
     }
 
-    fn reader(&self, _path: &Path, state: Option<&RawValue>) -> Option<Reader> {
+    fn is_source(&self, path: &Path) -> bool {
+        path.extension().is_some_and(|ext| ext == "jsonl") || compressed::has_name(path)
+    }
+
+    fn wrote_file(&self, path: &Path, head: &[u8]) -> bool {
+        compressed::has_name(path) && compressed::is_frame(head)
+    }
+
+    fn reader(&self, path: &Path, state: Option<&RawValue>) -> Option<Reader> {
+        if compressed::has_name(path) {
+            return Some(Reader::Whole(compressed::read));
+        }
         let rollout = match state {
             Some(state) => serde_json::from_str(state.get()).ok()?,
             None => Rollout::new(),

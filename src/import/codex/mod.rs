@@ -9,6 +9,7 @@
 
 mod agent;
 mod calls;
+mod compressed;
 mod fork;
 mod hosted;
 mod items;
@@ -268,6 +269,8 @@ impl Rollout {
     ) -> Result<Option<Facts<'static>>, String> {
         Ok(match item {
             "message" => self.message(here, payload)?,
+            // Early versions did not write the type of a message.
+            "(no type)" if payload.role.get().is_some() => self.message(here, payload)?,
             "reasoning" => {
                 let mut texts = Vec::new();
                 let mut others = Others::default();

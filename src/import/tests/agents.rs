@@ -112,12 +112,13 @@ fn the_places_are_below_the_home() {
     }
 }
 
-const SAMPLES: [(Format, &str, &str); 8] = [
+const SAMPLES: [(Format, &str, &str); 9] = [
     (
         Format::ClaudeCode,
         "claude-code/usage-alpha.ndjson",
         "x.jsonl",
     ),
+    (Format::Codex, "codex/newest.ndjson", "rollout-x.jsonl"),
     (
         Format::CopilotCli,
         "copilot-cli/subagent.ndjson",

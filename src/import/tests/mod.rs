@@ -12,6 +12,7 @@ mod claude_code;
 mod claude_code_other;
 mod cline;
 mod codex;
+mod codex_other;
 mod copilot_cli;
 mod cuts;
 mod files;
