@@ -43,18 +43,22 @@ impl Agent for GeminiCli {
     }
 
     fn reader(&self, path: &Path, state: Option<&RawValue>) -> Option<Reader> {
-        if is_document(path) {
+        if is_json(path) {
             return Some(Reader::Whole(|whole| document(whole, FORMAT)));
         }
         Some(Reader::Lines(Box::new(chat(path, state, FORMAT)?)))
     }
 }
 
-/// Whether a file is one document, by its name.
+/// Whether a file is a chat that is one document, by its name.
 pub(in crate::import) fn is_document(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
-    let is_json = path.extension().is_some_and(|ext| ext == "json");
-    is_json && name.is_some_and(|name| name.starts_with("session-"))
+    is_json(path) && name.is_some_and(|name| name.starts_with("session-"))
+}
+
+/// Whether a file is one document and not lines, by its name.
+pub(in crate::import) fn is_json(path: &Path) -> bool {
+    path.extension().is_some_and(|ext| ext == "json")
 }
 
 /// Whether the first bytes of a document are those of a chat.

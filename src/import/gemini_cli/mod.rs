@@ -20,7 +20,7 @@ use super::ids::{IdSet, foreign_id};
 use super::json::{self, Raw};
 use super::step::{self, Outcome, Step, Thread};
 use crate::record::Role;
-pub(super) use agent::{GeminiCli, document, is_chat, is_document};
+pub(super) use agent::{GeminiCli, document, is_chat, is_document, is_json};
 pub(super) use parts::Parts;
 use shape::{Call, Entry, Thought, Tokens};
 

@@ -8,7 +8,7 @@ use super::shape::{Line, Message};
 use super::{FORMAT, Session};
 use crate::import::agent::{Agent, Home, LineReader, Reader};
 use crate::import::facts::Facts;
-use crate::import::gemini_cli::{document, is_chat, is_document};
+use crate::import::gemini_cli::{document, is_chat, is_document, is_json};
 use crate::import::json;
 
 /// The importer.
@@ -34,7 +34,7 @@ impl Agent for QwenCode {
     }
 
     fn reader(&self, path: &Path, state: Option<&RawValue>) -> Option<Reader> {
-        if is_document(path) {
+        if is_json(path) {
             return Some(Reader::Whole(|whole| document(whole, FORMAT)));
         }
         let mut session: Session = match state {
