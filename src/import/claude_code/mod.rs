@@ -144,19 +144,7 @@ fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>, String> {
     let kind = json::type_name(line.kind)?;
     let (Some(mut uuid), Some(mut name)) = (json::text(line.uuid)?, json::text(line.session_id)?)
     else {
-        if let Some(heading) = title(&kind, text)? {
-            return Ok(Facts {
-                headings: vec![heading],
-                ..Facts::default()
-            });
-        }
-        if line.kind.get().is_none()
-            && let Some(spoken) = whole.spoken()?
-            && let Some(facts) = other::usage(session, &whole.line, &spoken)?
-        {
-            return Ok(facts);
-        }
-        return Ok(no_message(&kind));
+        return without_id(session, &kind, whole, text);
     };
     let own_id = foreign_id("claude-code:line", &uuid);
     // A fork repeats lines of its session and names that session. These lines belong to that
@@ -193,9 +181,9 @@ fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>, String> {
     content.outcomes(line.tool_use_result);
     let from_model = spoken.as_ref().filter(|_| kind == "assistant");
     let message_id = message_id(session, line, from_model, (id, at))?;
-    let harness = json::is_true(line.is_meta)
-        || json::is_true(line.is_compact_summary)
-        || queued.is_some_and(|queued| queued.is_notice());
+    let is_notice = queued.is_some_and(|queued| queued.is_notice());
+    let marks = [line.is_meta, line.is_compact_summary].map(json::is_true);
+    let harness = is_notice || marks.contains(&true);
     let thread = foreign_id("claude-code:session", &name);
     let turn = ConversationTurn {
         id,
@@ -226,6 +214,28 @@ fn read<'a>(session: &mut Session, text: &'a str) -> Result<Facts<'a>, String> {
     let others = content.others.under(&kind);
     content.facts.not_understood.extend(others);
     Ok(content.facts)
+}
+
+/// A line without the ids of a message: a title, or the tokens of a response.
+fn without_id<'a>(
+    session: &mut Session,
+    kind: &str,
+    mut whole: Whole<'a>,
+    text: &'a str,
+) -> Result<Facts<'a>, String> {
+    if let Some(heading) = title(kind, text)? {
+        return Ok(Facts {
+            headings: vec![heading],
+            ..Facts::default()
+        });
+    }
+    if whole.line.kind.get().is_none()
+        && let Some(spoken) = whole.spoken()?
+        && let Some(facts) = other::usage(session, &whole.line, &spoken)?
+    {
+        return Ok(facts);
+    }
+    Ok(no_message(kind))
 }
 
 /// A line that is no message: nothing, if it is the state of the client.

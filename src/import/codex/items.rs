@@ -44,14 +44,19 @@ impl Rollout {
         };
         let kind = json::type_name(item.kind)?;
         Ok(match &*kind {
-            // A plan is a part of the message that proposed it.
-            "UserMessage" | "AgentMessage" | "Reasoning" | "ContextCompaction" | "Plan"
-            | "WebSearch" | "ImageGeneration" => Some(Facts::default()),
+            // Texts and calls that have items of their own, of which a plan is a part, and pauses.
+            "UserMessage"
+            | "AgentMessage"
+            | "Reasoning"
+            | "ContextCompaction"
+            | "Plan"
+            | "WebSearch"
+            | "ImageGeneration"
+            | "CollabAgentToolCall"
+            | "Sleep" => Some(Facts::default()),
             "SubAgentActivity" => {
                 Some(self.activity(item.activity, item.agent_thread_id, item.id)?)
             }
-            // Calls of the model that are reported once more, and pauses.
-            "CollabAgentToolCall" | "Sleep" => Some(Facts::default()),
             "CommandExecution" | "FileChange" | "McpToolCall" => {
                 self.ended(here, &kind, payload.item)?
             }

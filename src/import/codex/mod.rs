@@ -141,7 +141,7 @@ impl Rollout {
             | "dynamic_tools_updated"
             | "security_risk_score"
             | "id_allocation" => Some(Facts::default()),
-            "inter_agent_communication" => self.from_agent(here, &payload)?,
+            "inter_agent_communication" => self.agent_said(here, &payload)?,
             "realtime_item" => return self.realtime(here, &payload),
             "token_usage_record" => self.usage_record(here, &payload)?,
             "response_item" | "event_msg" => {
@@ -327,7 +327,7 @@ impl Rollout {
     ) -> Result<Option<Facts<'static>>, String> {
         Ok(match item {
             // Each of these texts and calls is also in a `response_item`, and so is what a review
-            // found.
+            // found. The text of a summary is in a `compacted` line.
             "user_message"
             | "agent_message"
             | "agent_reasoning"
@@ -336,9 +336,13 @@ impl Rollout {
             | "web_search_end"
             | "image_generation_begin"
             | "image_generation_end"
-            | "exited_review_mode" => Some(Facts::default()),
-            // A `compacted` line has the text.
-            "context_compacted" => Some(Facts::default()),
+            | "exited_review_mode"
+            | "context_compacted"
+            // The state of the client and its goals.
+            | "task_complete"
+            | "turn_aborted"
+            | "thread_settings_applied"
+            | "thread_goal_updated" => Some(Facts::default()),
             "agent_reasoning_raw_content" => self.raw_reasoning(here, payload)?,
             "entered_review_mode" => self.review(here, payload)?,
             "thread_rolled_back" => self.rolled_back(here, payload)?,
@@ -348,11 +352,6 @@ impl Rollout {
                 payload.agent_thread_id,
                 payload.event_id.or(payload.call_id),
             )?),
-            // The state of the client and its goals.
-            "task_complete"
-            | "turn_aborted"
-            | "thread_settings_applied"
-            | "thread_goal_updated" => Some(Facts::default()),
             "item_completed" => self.completed(here, payload)?,
             "exec_command_begin" | "patch_apply_begin" | "mcp_tool_call_begin" => {
                 self.begun(here, item, raw)?

@@ -13,7 +13,7 @@ use crate::record::{Role, TurnKind};
 impl Rollout {
     /// A message from another agent. It has the role of a user. One that only the provider can read
     /// has no content.
-    pub(super) fn from_agent(
+    pub(super) fn agent_said(
         &mut self,
         here: Here,
         payload: &Payload<'_>,
