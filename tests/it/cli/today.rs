@@ -73,7 +73,7 @@ fn without_a_store_it_says_how_to_begin() {
     let text = log.ok(&[]);
     let start = format!("There is no log yet at {}\n", log.path().display());
     assert!(text.starts_with(&start), "{text}");
-    for expected in ["decklog import ", "decklog demo ", "decklog --help"] {
+    for expected in ["decklog watch ", "decklog demo ", "decklog --help"] {
         assert!(text.contains(expected), "{text}");
     }
     let found = log.json(&[]);
