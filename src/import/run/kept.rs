@@ -108,6 +108,7 @@ impl Run<'_> {
         kept.messages.clone_from(&lines.messages);
         kept.talks.clone_from(&lines.talks);
         let state = &mut self.messages;
+        state.recalled.extend(lines.messages.iter().copied());
         state.handed.extend(lines.messages);
         state.talks.extend(lines.talks);
         // A response that was new is in the log by now.

@@ -23,6 +23,8 @@ use crate::record::{
 pub(super) struct Messages {
     pub(super) talks: IdSet,
     pub(super) handed: IdSet,
+    /// Those of `handed` that an earlier import added. The log says which of them are requests.
+    pub(super) recalled: IdSet,
     requests: IdMap<Request>,
     /// Where the responses of this file are counted.
     pub(super) standing: IdMap<Standing>,
@@ -260,7 +262,7 @@ impl Run<'_> {
         let standing = match self.messages.requests.get(&response) {
             Some(known) => of(known),
             // The id is used by a part of another response.
-            None if self.messages.handed.contains(&response) => Standing::Elsewhere,
+            None if self.is_handed(response) => Standing::Elsewhere,
             None => match self.logged_message(response)? {
                 Some(known) => of(&Request::of(&known)),
                 None => Standing::New,
@@ -268,6 +270,11 @@ impl Run<'_> {
         };
         self.messages.standing.insert(response, standing);
         Ok(standing)
+    }
+
+    /// Whether this import added the message.
+    fn is_handed(&self, id: Uuid) -> bool {
+        self.messages.handed.contains(&id) && !self.messages.recalled.contains(&id)
     }
 
     /// Whether the message with this id is in another conversation of the log; `None` if the log
