@@ -52,7 +52,7 @@ fn template(command: &Command, groups: &[Group]) -> StyledStr {
 }
 
 /// Whether a command is that of a variant: `check-proof` is that of `CheckProof`.
-fn is_named(command: &Command, variant: &str) -> bool {
+pub fn is_named(command: &Command, variant: &str) -> bool {
     let name = command.get_name().replace('-', "");
     name.eq_ignore_ascii_case(variant)
 }

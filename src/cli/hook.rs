@@ -78,15 +78,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
 pub fn is_called(arguments: impl Iterator<Item = OsString>) -> bool {
     let arguments: Vec<OsString> = arguments.skip(1).collect();
     let has = |word: &str| arguments.iter().any(|argument| argument == word);
-    let mut words = arguments.iter();
-    let mut command = words.next();
-    while let Some(word) = command.filter(|word| word.as_encoded_bytes().starts_with(b"-")) {
-        if word == "--store" || word == "--color" {
-            words.next();
-        }
-        command = words.next();
-    }
-    command.is_some_and(|command| command == "hook") && !has("--install") && !has("--uninstall")
+    let is_other = has("--install") || has("--uninstall");
+    super::command_of(arguments.iter().cloned()).as_deref() == Some("hook") && !is_other
 }
 
 fn log(args: &Args, context: &Context) -> Result<(), String> {

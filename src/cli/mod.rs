@@ -113,35 +113,31 @@ use output::Colours;
 #[derive(Debug, Parser)]
 #[command(name = "decklog", version, after_help = exit::HELP)]
 struct Cli {
-    /// The store's directory. Default: $DECKLOG_STORE, else decklog in the user's data directory
-    #[arg(
-        long,
-        global = true,
-        value_name = "DIR",
-        help_heading = "Options of every command"
-    )]
-    store: Option<PathBuf>,
-    /// Print one JSON object a line, with the field names of the files
-    #[arg(long, global = true, help_heading = "Options of every command")]
-    json: bool,
-    /// Allow writing on a network file system; safe only if no other machine writes the log
-    #[arg(long, global = true, help_heading = "Options of every command")]
-    allow_network_fs: bool,
-    /// Show times in UTC, and read times without a zone as UTC; otherwise as local time
-    #[arg(long, global = true, help_heading = "Options of every command")]
-    utc: bool,
-    /// Use colours and the terminal's width: when the output is a terminal, always, or never
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        default_value_t,
-        value_name = "WHEN",
-        help_heading = "Options of every command"
-    )]
-    color: Colours,
+    #[command(flatten)]
+    options: Options,
     #[command(subcommand)]
     command: Option<Command>,
+}
+
+// A doc comment would be the help of the program.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Options of every command")]
+struct Options {
+    /// The store's directory. Default: $DECKLOG_STORE, else decklog in the user's data directory
+    #[arg(long, global = true, value_name = "DIR")]
+    store: Option<PathBuf>,
+    /// Print one JSON object a line, with the field names of the files
+    #[arg(long, global = true)]
+    json: bool,
+    /// Allow writing on a network file system; safe only if no other machine writes the log
+    #[arg(long, global = true)]
+    allow_network_fs: bool,
+    /// Show times in UTC, and read times without a zone as UTC; otherwise as local time
+    #[arg(long, global = true)]
+    utc: bool,
+    /// Use colours and the terminal's width: when the output is a terminal, always, or never
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    color: Colours,
 }
 
 /// Declares the commands in groups, each with the module that runs it.
@@ -156,6 +152,19 @@ macro_rules! commands {
         const GROUPS: &[help::Group] = &[
             $(($group, &[$($(#[$cfg])? stringify!($command),)+]),)+
         ];
+
+        /// Declares one command, by its name.
+        fn declared(name: &str) -> Option<clap::Command> {
+            if !Command::has_subcommand(name) {
+                return None;
+            }
+            // A name is static. This one is of the process.
+            let command = clap::Command::new(&*name.to_owned().leak());
+            $($($(#[$cfg])? if help::is_named(&command, stringify!($command)) {
+                return Some(<$module::Args as clap::Args>::augment_args(command));
+            })+)+
+            None
+        }
 
         fn run(command: &Command, context: &mut Context) -> Result<Exit, Failure> {
             match command {
@@ -279,13 +288,40 @@ impl EarlyOptions {
     }
 }
 
+/// The name of the command in the arguments after the program; `None` if they ask for the help or
+/// the version of the program.
+fn command_of(mut arguments: impl Iterator<Item = OsString>) -> Option<String> {
+    loop {
+        let argument = arguments.next()?.into_string().ok()?;
+        match argument.as_str() {
+            "--store" | "--color" => drop(arguments.next()),
+            "--" | "--help" | "--version" => return None,
+            other if other.starts_with("--") => {}
+            other if other.starts_with('-') => return None,
+            _ => return Some(argument),
+        }
+    }
+}
+
+/// The command line with one command, since to declare all of them takes some milliseconds.
+fn with_only(command: clap::Command) -> clap::Command {
+    let program = clap::Command::new("decklog").version(env!("CARGO_PKG_VERSION"));
+    <Options as clap::Args>::augment_args(program).subcommand(command)
+}
+
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
-    let options = EarlyOptions::of(std::env::args_os());
+    let options = EarlyOptions::of(std::env::args_os().skip(1));
     time::set_utc(options.is_utc);
     let finder = Finder::new(options.store);
-    let command = time::accepts(finder.accepts(Cli::command()));
-    let mut command = help::grouped(command, GROUPS);
+    let command = match command_of(std::env::args_os().skip(1))
+        .as_deref()
+        .and_then(declared)
+    {
+        Some(command) => with_only(command),
+        None => help::grouped(Cli::command(), GROUPS),
+    };
+    let mut command = time::accepts(finder.accepts(command));
     let parsed = command.try_get_matches_from_mut(std::env::args_os());
     let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed.map_err(|error| error.format(&mut command)) {
@@ -310,8 +346,14 @@ pub fn main() -> ExitCode {
             return exit.into();
         }
     };
-    let mut context = Context::new(cli.store, cli.allow_network_fs, cli.json, cli.color)
-        .with_opened(finder.store());
+    let of_all = cli.options;
+    let mut context = Context::new(
+        of_all.store,
+        of_all.allow_network_fs,
+        of_all.json,
+        of_all.color,
+    )
+    .with_opened(finder.store());
     let ended = match &cli.command {
         Some(command) => run(command, &mut context),
         None => today::run(&mut context),
@@ -348,5 +390,42 @@ mod tests {
         assert_eq!(store(&["show", "--store"]), None);
         assert!(of(&["show", "latest", "--utc"]).is_utc);
         assert!(!of(&["search", "--", "--utc"]).is_utc);
+    }
+
+    #[test]
+    fn the_command_is_found_behind_the_options_of_all() {
+        let of = |arguments: &str| command_of(arguments.split(' ').map(OsString::from));
+        assert_eq!(
+            of("--store hook --json --color=never tail -n 5").as_deref(),
+            Some("tail")
+        );
+        assert_eq!(of("--unknown tail").as_deref(), Some("tail"));
+        assert_eq!(of("--help tail"), None);
+        assert_eq!(of("--json"), None);
+    }
+
+    /// A command that is declared alone has the same arguments and messages.
+    #[test]
+    fn a_command_is_the_same_alone_and_among_all() {
+        let mut all = help::grouped(Cli::command(), GROUPS);
+        let names = all.get_subcommands().map(|it| it.get_name().to_owned());
+        let names: Vec<String> = names.collect();
+        assert!(names.len() > 40, "{}", names.len());
+        for name in names {
+            let mut alone = with_only(declared(&name).unwrap());
+            for arguments in [
+                vec!["decklog", &name, "--help"],
+                vec!["decklog", &name, "-h"],
+                vec!["decklog", &name, "--no-such-option"],
+                vec!["decklog", "--json", "--stor", &name],
+            ] {
+                let mut said = |command: &mut clap::Command| {
+                    let error = command.try_get_matches_from_mut(&arguments).unwrap_err();
+                    error.to_string()
+                };
+                assert_eq!(said(&mut alone), said(&mut all), "{arguments:?}");
+            }
+        }
+        assert!(declared("help").is_none() && declared("checkproof").is_none());
     }
 }

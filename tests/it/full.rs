@@ -6,6 +6,8 @@
 //! byte. If `DECKLOG_FULL_DISKS` is set, the tests on small disks must run: they need `unshare`,
 //! and those on ext4 also need root, loop devices and `mkfs.ext4`.
 
+mod agents;
+
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -15,7 +17,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use decklog::health::DamageClass;
-use decklog::import::Importer;
+use decklog::import::{Expired, Importer};
 use decklog::storage::Disk;
 use decklog::{AckStatus, Durability, ErrorKind, Options, Record, Store, verify};
 use uuid::Uuid;
@@ -56,7 +58,7 @@ fn on_small_disks(story: &str) {
             (story, name),
             ("new day", "tmpfs")
                 | (
-                    "writes" | "opens" | "captures" | "imports" | "mends",
+                    "writes" | "opens" | "captures" | "imports" | "watches" | "hooks" | "mends",
                     FEW_INODES
                 )
         ) {
@@ -125,6 +127,8 @@ fn process_on_a_small_disk() {
         "opens" => opens_while_it_is_full(&disk),
         "captures" => captures_until_it_is_full(&disk),
         "imports" => imports_until_it_is_full(&disk),
+        "watches" => agents::watches_while_it_is_full(&disk),
+        "hooks" => agents::hooks_on_a_disk_that_takes_nothing(&disk),
         "mends" => mends_while_it_is_full(&disk),
         "new day" => a_new_day_on_a_disk_without_inodes(&disk),
         _ => panic!("{story}"),
@@ -454,7 +458,7 @@ fn imports_until_it_is_full(disk: &SmallDisk) {
     store.record(turn(0, "", DAY_1)).unwrap();
     let sessions = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     let import = |store: &Store| {
-        let mut importer = Importer::new(store).expired(decklog::import::Expired::Expire);
+        let mut importer = Importer::new(store).expired(Expired::Expire);
         importer.path(&sessions).and_then(|()| importer.finish())
     };
     drop(store);
@@ -569,6 +573,16 @@ fn what_is_captured_on_a_full_disk_is_accounted_for() {
 #[test]
 fn an_import_goes_on_where_a_full_disk_ended_it() {
     on_small_disks("imports");
+}
+
+#[test]
+fn a_watcher_waits_until_a_full_disk_has_room() {
+    on_small_disks("watches");
+}
+
+#[test]
+fn a_hook_on_a_full_or_read_only_disk_stops_no_agent() {
+    on_small_disks("hooks");
 }
 
 #[test]

@@ -203,6 +203,46 @@ fn what_is_in_the_write_ahead_log_is_read() {
     writer.execute_batch("ROLLBACK").unwrap();
 }
 
+/// A watcher reads each change of a database while its writer has it open: the changes are in the
+/// write-ahead log, and the database file stays as it is.
+#[test]
+fn a_database_is_followed_while_it_is_written() {
+    use std::time::{Duration, Instant};
+
+    use crate::import::{Expired, Watcher};
+
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("opencode");
+    fs::create_dir(&folder).unwrap();
+    let path = folder.join("opencode.db");
+    let now = crate::record::now();
+    let writer = open(&path);
+    put(&writer, &other(1), now);
+    let store = Store::open(dir.path().join("log")).unwrap();
+    let mut watcher = Watcher::new(store.clone(), [&folder]).expired(Expired::Expire);
+    assert_eq!(watcher.catch_up().unwrap().conversations, 1);
+    let messages = |store: &Store, session: &Value| {
+        let id = session["info"]["id"].as_str().unwrap();
+        let id = crate::import::foreign_id("opencode:session", id);
+        let known = store.get_conversation(id).unwrap();
+        known.map_or(0, |(_, totals)| totals.message_count)
+    };
+    for (n, state) in (0..).zip(states(&other(2))) {
+        put(&writer, &state, now + n);
+        // What one import of the present database has.
+        let whole = Store::open(dir.path().join(format!("whole-{n}"))).unwrap();
+        import_store(&whole, &path);
+        let began = Instant::now();
+        while messages(&store, &state) != messages(&whole, &state) {
+            assert!(began.elapsed() < Duration::from_secs(10), "state {n}");
+            watcher.next(Duration::from_millis(50)).unwrap();
+        }
+    }
+    assert!(messages(&store, &other(2)) > 0);
+    watcher.finish();
+    assert_eq!(import_store(&store, &path).added, 0);
+}
+
 #[test]
 fn a_damaged_database_is_a_reason_and_no_panic() {
     let dir = tempfile::tempdir().unwrap();
