@@ -15,9 +15,9 @@ const ROWS: usize = 25;
 /// Show which shell commands agents ran, and which fail most
 ///
 /// Commands are grouped by program and subcommand: 'cd x && sudo timeout 60 cargo test --lib' is a
-/// run of 'cargo test'. A run failed if its call failed or its exit code was not 0; runs that the
-/// user did not allow are left out of the rate. The commands that fail most come first. The cost of
-/// this report grows with the number of commands of the period.
+/// run of 'cargo test'. A run failed if its call failed or its exit code was not 0. Runs that the
+/// user denied are not part of the failure rate. Rows are sorted by number of failures. The running
+/// time grows with the number of commands in the period.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog commands --since 7d\n  decklog commands --project decklog --limit 10\n  decklog commands --json | jq '.rows[] | select(.failure_rate > 0.5) | .command'"
@@ -25,7 +25,7 @@ const ROWS: usize = 25;
 pub struct Args {
     #[command(flatten)]
     times: Times,
-    /// Only of conversations of this project
+    /// Only conversations of this project
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
     /// Maximum number of rows. Default: 25 on a terminal, else 1000
@@ -54,7 +54,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     }
     if report.not_understood > 0 {
         let calls = counted(report.not_understood, "call");
-        context.say_below(&format!("{calls} without a command that is understood"))?;
+        context.say_below(&format!("{calls} without a recognised command"))?;
     }
     let shown = report.rows.len();
     if shown < report.row_count {

@@ -11,14 +11,14 @@ use super::show;
 use super::table::{Cell, Column, Table};
 use super::time::{self, DayBounds};
 
-/// Number of files and of failures of a project that are named.
+/// Maximum number of files and of failures shown for a project.
 const NAMED: usize = 5;
 
 /// Show what agents did on a day: sessions, edits, failures and cost, by project
 ///
-/// The day is one of local time, or of UTC with --utc. Only what happened on that day counts, also of
-/// sessions that are longer. Sub-agents are a part of the session that started them. Files are those
-/// that edit tools changed, as in 'decklog files'; failures are failed and denied tool calls. --json
+/// The day is in local time, or in UTC with --utc. For a session that spans several days, only the
+/// part on that day counts. Sub-agents count with the session that started them. Files are those
+/// that edit tools changed, as in 'decklog files'. Failures are failed and denied tool calls. --json
 /// prints one object. 'decklog today' is the same for today; 'decklog' without a command compares
 /// the figures of today with the usual day.
 #[derive(Debug, clap::Args)]
@@ -26,10 +26,10 @@ const NAMED: usize = 5;
     after_help = "Examples:\n  decklog day\n  decklog day 2025-12-09 --project decklog\n  decklog day 7d --json | jq '.projects[] | {project, edits, cost_usd}'"
 )]
 pub struct Args {
-    /// The day: YYYY-MM-DD, today, yesterday, or the day that was 7d ago
+    /// The day: YYYY-MM-DD, today, yesterday, or a number of days ago, such as 7d
     #[arg(value_name = "DAY", default_value = "yesterday", value_parser = time::day_bounds)]
     day: DayBounds,
-    /// Only of conversations of this project
+    /// Only conversations of this project
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
 }
@@ -177,7 +177,7 @@ fn facts(project: &ProjectWork) -> Vec<(&'static str, String)> {
         facts.push(("", more(project.failures.len())));
     }
     facts.push(("used", took(&project.sums)));
-    // A label stands once.
+    // A label is shown once.
     let mut last = "";
     for (label, _) in &mut facts {
         if *label == last {

@@ -140,7 +140,7 @@ fn of_budget(budget: &Budget) -> Finding {
     Finding {
         about: "budget",
         what: budget_used(budget),
-        to_do: "see 'decklog stats cost'; 'decklog config set budget.day' and the like change budgets",
+        to_do: "see 'decklog stats cost'; to change the budget, use 'decklog config set'",
     }
 }
 

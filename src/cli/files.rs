@@ -16,23 +16,23 @@ const TEXT_CHARS: usize = 80;
 
 /// Show which files agents changed, latest change first
 ///
-/// The changes are those of the calls of edit tools, and of apply_patch in a shell; files that other
-/// commands change are not known. Paths are relative to the workspace of the conversation if they are
-/// below it. Lines are those that the arguments of the calls add and remove; a file that is written
-/// as a whole counts with all its lines. Changes that failed or were denied are not counted. For the
-/// path of one file, each change is listed, with its conversation and the prompt before it. The cost
-/// of this report grows with the number of changes of the period.
+/// Changes are found in the calls of edit tools, and in apply_patch commands of a shell; changes by
+/// other commands are not detected. Paths inside the workspace of the conversation are relative to
+/// it. Lines are counted from the arguments of the calls; when a tool writes a whole file, all its
+/// lines count as added. Changes that failed or were denied are not counted. For the path of one
+/// file, each change is listed, with its conversation and the prompt before it. The running time
+/// grows with the number of changes in the period.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog files --since yesterday\n  decklog files src --project decklog\n  decklog files '**/*.rs' --json | jq '.rows[] | {path, changes}'\n  decklog files src/main.rs"
 )]
 pub struct Args {
-    /// A directory, a file, or a pattern with *, ** and ?: absolute, relative to the workspaces, or,
-    /// with ./ before it, to the current directory
+    /// A directory, a file, or a pattern with *, ** and ?: absolute, or relative to the workspaces.
+    /// With ./ or ../ at the start, relative to the current directory
     path: Option<String>,
     #[command(flatten)]
     times: Times,
-    /// Only of conversations of this project
+    /// Only conversations of this project
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
     /// Maximum number of rows. Default: 100 on a terminal, else 1000
@@ -82,7 +82,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// The path that is compared: below the current directory if it begins with `.`.
+/// The path to compare: in the current directory if it begins with `./` or `../`.
 fn wanted(path: &str) -> String {
     if path == "." || path == ".." || path.starts_with("./") || path.starts_with("../") {
         let whole = std::env::current_dir().map(|dir| dir.join(Path::new(path)));

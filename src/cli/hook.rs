@@ -24,34 +24,35 @@ const LOCK_WAIT: Duration = Duration::from_secs(1);
 /// After about this many bytes of lines, a process in the background writes the index sidecar, so
 /// that later hooks need not read them. It takes longer than an agent should wait.
 const SIDECAR_BYTES: u64 = 256 << 10;
-/// About the length of a line without its payload.
+/// Approximate length of a line without its payload.
 const LINE_BYTES: u64 = 200;
 /// Maximum length of the name of a hook's event.
 const NAME_BYTES_MAX: usize = 100;
 /// The members that may be large, in the order in which they are left out.
 const LARGE: [&str; 2] = ["tool_response", "tool_input"];
 
-/// Log what an agent's hook says, as an event
+/// Log a hook event of an agent
 ///
-/// For hooks of Claude Code, which give a JSON object on standard input, and for the notify program
-/// of Codex, which gets it as an argument. The event's type is the name of the hook, such as
-/// hook.pre_tool_use; its payload is the object. Nothing is printed on standard output, problems are
-/// one line on standard error, and the exit code is always 0, so that the agent goes on.
+/// For the hooks of Claude Code, which pass a JSON object on standard input, and the notify program
+/// of Codex, which gets it as an argument. The event type is the name of the hook, such as
+/// hook.pre_tool_use; the payload is the object. Nothing is printed to standard output. If something
+/// fails, one line is printed to standard error. The exit code is always 0, so that the agent
+/// continues.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog hook --install\n  echo '{\"hook_event_name\":\"Stop\"}' | decklog hook"
 )]
 pub struct Args {
-    /// The JSON object, in place of standard input
+    /// The JSON object. Default: read from standard input
     #[arg(value_name = "JSON", conflicts_with_all = ["install", "uninstall"])]
     object: Option<String>,
-    /// Add the command to all hooks in the settings of Claude Code
+    /// Add the command to the hooks in the settings of Claude Code
     #[arg(long, conflicts_with = "uninstall")]
     install: bool,
-    /// Remove it from the settings of Claude Code
+    /// Remove the command from the settings of Claude Code
     #[arg(long)]
     uninstall: bool,
-    /// Write the index sidecar, as the hooks leave it to a process in the background
+    /// Write the index sidecar; hooks start a background process for this
     #[arg(long, hide = true)]
     cover: bool,
 }
@@ -74,7 +75,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// Whether these are the arguments of a call by an agent, which no error may stop.
+/// Whether these are the arguments of a call by an agent, which must not fail.
 pub fn is_called(arguments: impl Iterator<Item = OsString>) -> bool {
     let arguments: Vec<OsString> = arguments.skip(1).collect();
     let has = |word: &str| arguments.iter().any(|argument| argument == word);
@@ -87,14 +88,14 @@ fn log(args: &Args, context: &Context) -> Result<(), String> {
         Some(object) => object.clone(),
         None if io::stdin().is_terminal() => {
             return Err(
-                "standard input is a terminal: a hook gives a JSON object there".to_owned(),
+                "standard input is a terminal: a hook passes a JSON object there".to_owned(),
             );
         }
         None => input()?,
     };
     let text = text.trim();
     let object: BTreeMap<String, &RawValue> =
-        serde_json::from_str(text).map_err(|e| format!("the input is no JSON object: {e}"))?;
+        serde_json::from_str(text).map_err(|e| format!("the input is not a JSON object: {e}"))?;
     let event_type = format!("hook.{}", name(&object));
     let path = context
         .store_path()
@@ -124,19 +125,19 @@ fn log(args: &Args, context: &Context) -> Result<(), String> {
     }
     if !left_out.is_empty() {
         let names = left_out.join(" and ");
-        output::say(&format!("logged without {names}, which no record can hold"));
+        output::say(&format!("logged without {names}: too large for a record"));
     }
     Ok(())
 }
 
-/// Whether the lines without a sidecar may be too many: by chance, as no hook knows of the others.
+/// Whether the sidecar is to be written now. Decided at random, as no hook knows of the others.
 fn is_cover_due(bytes: u64) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let chance = u64::from(now.map_or(0, |now| now.subsec_micros())) % SIDECAR_BYTES;
     chance < bytes + LINE_BYTES
 }
 
-/// Starts a process that writes the sidecar. If it cannot be started, a later one is.
+/// Starts a process that writes the sidecar. If this fails, a later hook tries again.
 fn cover(store: &Path) {
     let Ok(program) = std::env::current_exe() else {
         return;
@@ -175,7 +176,7 @@ fn input() -> Result<String, String> {
     started.map_err(|e| format!("cannot read standard input: {e}"))?;
     let text = read
         .recv_timeout(INPUT_WAIT)
-        .map_err(|_| "standard input does not end".to_owned())?
+        .map_err(|_| "standard input was not closed in time".to_owned())?
         .map_err(|e| format!("cannot read standard input: {e}"))?;
     if text.len() as u64 > INPUT_BYTES_MAX {
         let most = INPUT_BYTES_MAX >> 20;

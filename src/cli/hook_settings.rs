@@ -30,7 +30,7 @@ const EVENTS: [(&str, bool); 9] = [
 /// After this many seconds, Claude Code ends a hook.
 const TIMEOUT_S: u64 = 10;
 
-/// A JSON object in its order. What is not changed keeps its bytes.
+/// A JSON object that keeps the order of its members. Unchanged members keep their bytes.
 #[derive(Default)]
 struct Object(Vec<(String, Box<RawValue>)>);
 
@@ -62,7 +62,7 @@ impl Object {
         found.map(|(_, value)| &**value)
     }
 
-    /// Sets a member; `None` removes it.
+    /// Sets a member; `None` removes the member.
     fn set(&mut self, name: &str, value: Option<Box<RawValue>>) {
         let at = self.0.iter().rposition(|(known, _)| known == name);
         match (at, value) {
@@ -165,7 +165,7 @@ fn without_ours(entry: &Value) -> Option<Value> {
     Some(entry)
 }
 
-/// Whether a command is `decklog hook`, by whatever path.
+/// Whether a command is `decklog hook`, with any path.
 fn is_ours(command: &str) -> bool {
     let (program, rest) = match command.chars().next() {
         Some(mark @ ('\'' | '"')) => {
@@ -185,14 +185,14 @@ fn file() -> Result<PathBuf, Failure> {
     let given = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|dir| !dir.is_empty());
     let dir = given.map(PathBuf::from);
     let dir = dir.or_else(|| Some(dirs::home_dir()?.join(".claude")));
-    let dir = dir.ok_or_else(|| Failure::usage("there is no home directory with settings"))?;
+    let dir = dir.ok_or_else(|| Failure::usage("there is no home directory for the settings"))?;
     let file = dir.join("settings.json");
     Ok(fs::canonicalize(&file).unwrap_or(file))
 }
 
 /// The command that hooks run.
 fn command(context: &Context) -> Result<String, Failure> {
-    let failed = |e: io::Error| Failure::store(format!("cannot name this program: {e}"));
+    let failed = |e: io::Error| Failure::store(format!("cannot find the path of this program: {e}"));
     let program = std::env::current_exe().map_err(failed)?;
     let mut words = vec![program, "hook".into()];
     if context.has_store() {
@@ -223,7 +223,7 @@ pub fn uninstall(context: &mut Context) -> Result<Exit, Failure> {
     let shown = file.display().to_string();
     context
         .out
-        .line(&format!("no hook in {} runs decklog now", one_line(&shown)))?;
+        .line(&format!("no hook in {} runs decklog", one_line(&shown)))?;
     Ok(Exit::Ok)
 }
 
@@ -242,7 +242,7 @@ fn change(command: Option<&str>) -> Result<PathBuf, Failure> {
     let text = before.as_deref().unwrap_or_default();
     let after = changed(text, command).map_err(|e| {
         Failure::usage(format!(
-            "{shown} was not changed, as it is no valid JSON: {e}"
+            "{shown} was not changed, as it is not valid: {e}"
         ))
     })?;
     if before.as_ref() == Some(&after) {
@@ -258,7 +258,7 @@ fn change(command: Option<&str>) -> Result<PathBuf, Failure> {
     Ok(file)
 }
 
-/// Keeps the settings as they were before the first change.
+/// Saves a copy of the settings before the first change.
 fn keep(before: &str, file: &Path) -> io::Result<()> {
     let copy = file.with_extension("json.bak");
     if copy.exists() {

@@ -68,7 +68,7 @@ impl Root {
         // The start of an id may have digits alone.
         match (store.find_key(Kind::Conversations, text), event) {
             (Ok(Key::Conversation(id)), _) => Ok(Root::Session(id)),
-            (Ok(other), _) => Err(Failure::usage(format!("{other} is no conversation"))),
+            (Ok(other), _) => Err(Failure::usage(format!("{other} is not a conversation"))),
             (Err(error), Some(event)) if error.kind() == decklog::ErrorKind::NotFound => {
                 Ok(Root::Event(event))
             }

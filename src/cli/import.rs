@@ -19,7 +19,7 @@ use super::show::parts_of;
 use super::watch;
 
 /// Printed after a change of the store's settings.
-pub const CHANGED: &str = "The settings retention.conversation_turns, retention.tool_calls, retention.messages and retention.errors are forever now.";
+pub const CHANGED: &str = "The settings retention.conversation_turns, retention.tool_calls, retention.messages and retention.errors are now forever.";
 /// A smaller import shows no progress bar.
 const BAR_AFTER: Duration = Duration::from_millis(300);
 /// Maximum number of broken lines in text output; JSON lists all.
@@ -27,17 +27,17 @@ const BROKEN_SHOWN_MAX: usize = 20;
 
 /// Import the sessions of agents
 ///
-/// Claude Code, Codex, Copilot CLI, Gemini CLI, pi, opencode, Qwen Code, Cline, Roo Code, Goose,
-/// Zed, Aider and ATIF documents. Folders are searched for the files of all of them. Importing
-/// again adds only new records, and skips files that did not change since. A store that this
-/// command creates keeps everything. If retention would remove some of the new records, nothing is
-/// imported without --keep or --expire. Erased conversations are skipped.
+/// Reads sessions of Claude Code, Codex, Copilot CLI, Gemini CLI, pi, opencode, Qwen Code, Cline,
+/// Roo Code, Goose, Zed and Aider, and ATIF documents. Directories are searched for the files of all
+/// of them. Importing again adds only new records, and skips files that did not change since. A
+/// store that this command creates keeps everything. If retention would remove some of the new
+/// records, nothing is imported without --keep or --expire. Erased conversations are skipped.
 // The switches are independent.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog import ~/.claude/projects ~/.codex/sessions")]
 pub struct Args {
-    /// Session files, or folders of them; - for standard input
+    /// Session files, or directories of session files; - for standard input
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// The tool that wrote the files. Default: detected for each file
@@ -55,7 +55,7 @@ pub struct Args {
     /// Read all files, including those that did not change since they were imported
     #[arg(long)]
     reread: bool,
-    /// Then follow the paths: import new lines within a second, until Ctrl-C
+    /// After the import, follow the paths: import new lines within a second, until Ctrl-C
     #[arg(long, conflicts_with_all = ["format", "restore_erased", "reread"])]
     follow: bool,
     /// When a record is acknowledged
@@ -112,7 +112,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     }
     if report.files + report.unchanged == 0 && report.broken.is_empty() {
         output::say(
-            "no session files found: of folders, only the files that agents write are read",
+            "no session files found: in a directory, only files with the names that agents use are read",
         );
         return Ok(Exit::Findings);
     }

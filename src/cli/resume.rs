@@ -11,11 +11,11 @@ use super::output;
 
 /// Print the agent's own command that continues a session
 ///
-/// On standard output stands only the command, such as "cd /work/app && claude --resume ID", so that
-/// a shell can run it. On standard error stand the title of the session, its last prompt and the
-/// start of its last answer. The session of a sub-agent is the one that started it. If the agent
-/// has no such command, the exit code is 1. Known are Claude Code, Codex, Copilot CLI, Gemini CLI,
-/// Qwen Code, opencode, pi, Goose, Cline's CLI and Aider.
+/// Prints only the command to standard output, such as "cd /work/app && claude --resume ID", so that
+/// a shell can run it. Prints the title of the session, its last prompt and the start of its last
+/// answer to standard error. For a sub-agent, the command continues the session that started it. If
+/// the agent has no such command, the exit code is 1. Supported agents: Claude Code, Codex, Copilot
+/// CLI, Gemini CLI, Qwen Code, opencode, pi, Goose, Cline's CLI and Aider.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog resume\n  decklog resume 7f2abd2d\n  eval \"$(decklog resume latest)\"\n  decklog resume 7f2abd2d --json | jq -r .session_id"
@@ -23,7 +23,7 @@ use super::output;
 pub struct Args {
     /// The conversation: its id, the start of its id, or 'latest'. Default: latest
     conversation: Option<Uuid>,
-    /// The agent, for a conversation that was recorded without one: claude-code, codex, …
+    /// The agent, such as claude-code or codex. Default: the agent recorded with the conversation
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
     /// Print only the command
@@ -37,7 +37,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         Some(id) => id,
         None => match store.find_key(Kind::Conversations, "latest")? {
             Key::Conversation(id) => id,
-            other => return Err(Failure::usage(format!("{other} is no conversation"))),
+            other => return Err(Failure::usage(format!("{other} is not a conversation"))),
         },
     };
     let resume = store.resume(id, args.agent.as_deref())?;

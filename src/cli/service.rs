@@ -14,14 +14,14 @@ use super::output;
 const IS_MACOS: bool = cfg!(target_os = "macos");
 const UNIT: &str = "decklog-watch.service";
 const LABEL: &str = "decklog.watch";
-/// Variables that change what is watched, or what is written. A service does not have those of the
+/// Variables that change what is watched or written. A service does not inherit those of the
 /// shell.
 const VARIABLES: [&str; 3] = ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "DECKLOG_USER_ID_KEY"];
 
 /// What the service runs.
 pub struct Service {
     pub store: PathBuf,
-    /// Empty for the default.
+    /// Empty for the default paths.
     pub paths: Vec<PathBuf>,
     pub keeps: bool,
     pub expires: bool,
@@ -52,7 +52,7 @@ fn text(path: &Path) -> io::Result<String> {
         .filter(|text| !text.contains(['\n', '\r', '\0']));
     text.map(str::to_owned).ok_or_else(|| {
         let shown = path.display();
-        io::Error::other(format!("{shown} cannot be named in the file of a service"))
+        io::Error::other(format!("{shown} cannot be written to a service file"))
     })
 }
 
@@ -63,9 +63,9 @@ fn variables() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The file of the service.
+/// The service file.
 fn file() -> Result<PathBuf, Failure> {
-    let home = || Failure::usage("there is no home directory for the file of the service");
+    let home = || Failure::usage("there is no home directory for the service file");
     if IS_MACOS {
         let agents = dirs::home_dir()
             .ok_or_else(home)?
@@ -94,7 +94,7 @@ pub fn install(service: &Service, context: &mut Context) -> Result<Exit, Failure
     run_all(
         &starting(&file, is_changed),
         context,
-        "the watcher runs now, and at every login",
+        "the watcher is running, and starts at every login",
     )
 }
 
@@ -113,7 +113,7 @@ pub fn uninstall(context: &mut Context) -> Result<Exit, Failure> {
     } else {
         vec![words(["systemctl", "--user", "disable", "--now", UNIT])]
     };
-    let exit = run_all(&stopping, context, "the watcher is stopped")?;
+    let exit = run_all(&stopping, context, "stopped the watcher")?;
     fs::remove_file(&file)
         .map_err(|e| Failure::store(format!("cannot remove {}: {e}", file.display())))?;
     if !IS_MACOS {
@@ -164,10 +164,10 @@ fn domain() -> String {
     format!("gui/{user}")
 }
 
-/// Runs commands of the system. Names those that are left to the user.
+/// Runs commands of the system. Prints the commands that the user must run.
 fn run_all(commands: &[Vec<String>], context: &mut Context, done: &str) -> Result<Exit, Failure> {
     for (at, command) in commands.iter().enumerate() {
-        // It may not run yet.
+        // The service may not be running yet.
         let may_fail = command.get(1).is_some_and(|word| word == "bootout");
         let failed = match run_silently(command) {
             Ok(None) => continue,
@@ -180,7 +180,7 @@ fn run_all(commands: &[Vec<String>], context: &mut Context, done: &str) -> Resul
         if let Some(reason) = failed {
             output::say(&format!("{}: {}", command.join(" "), one_line(&reason)));
         }
-        context.out.line("Run this yourself:")?;
+        context.out.line("Run these commands:")?;
         for command in &commands[at..] {
             let shown = command
                 .iter()
@@ -236,7 +236,7 @@ fn unit(words: &[String], variables: &[(String, String)]) -> String {
     )
 }
 
-/// A word of a unit: quoted, and without specifiers. Only commands expand variables.
+/// A word of a unit: quoted, with specifiers escaped. Only commands expand variables.
 fn unit_word(word: &str, is_of_command: bool) -> String {
     let mut quoted = String::from("\"");
     for char in word.chars() {
@@ -290,7 +290,7 @@ fn xml(text: &str) -> String {
     escaped
 }
 
-/// Replaces a file at once, and keeps its permissions.
+/// Replaces a file atomically, and keeps its permissions.
 pub fn replace(file: &Path, content: &str) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;

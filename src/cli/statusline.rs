@@ -10,18 +10,18 @@ use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
 
-/// The time for reading messages. The whole process may take 10 ms.
+/// Time limit for reading messages. The whole process may take 10 ms.
 const TIME: Duration = Duration::from_millis(3);
 /// Maximum length of the input, in bytes.
 const INPUT_BYTES_MAX: u64 = 1 << 20;
 
 /// Print a status line for Claude Code: model, session, today, burn rate
 ///
-/// Reads the JSON that Claude Code passes to its status line. Prints the model, the cost of the
-/// session, that of the current UTC day in all sessions of the log, the cost of the last 60 minutes
-/// per hour and, if budget.day is set, the part of it that is spent. What is not known is left out.
-/// A + after the day's cost: there was no time to read all of the day's messages, and the next call
-/// continues. It never fails, and exits with 0.
+/// Reads the JSON object that Claude Code passes to its status line. Prints the model, the cost of
+/// the session, the cost of the current UTC day in all sessions of the log, the cost of the last 60
+/// minutes and, if budget.day is set, the spent part of it. Unknown values are left out. A + after
+/// the day's cost means that there was no time to read all messages of the day; the next run
+/// continues. The exit code is always 0.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example, in ~/.claude/settings.json:\n  \"statusLine\": {\"type\": \"command\", \"command\": \"decklog statusline\"}"
@@ -31,7 +31,7 @@ pub struct Args {}
 #[allow(clippy::unnecessary_wraps)] // As the other commands.
 pub fn run(_: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let mut input = Vec::new();
-    // What cannot be read is not known.
+    // Input that cannot be read is treated as empty.
     let _ = std::io::stdin()
         .take(INPUT_BYTES_MAX)
         .read_to_end(&mut input);
@@ -57,7 +57,7 @@ pub fn run(_: &Args, context: &mut Context) -> Result<Exit, Failure> {
             parts.push(format!("{used} of {amount}{over}"));
         }
     }
-    // A closed output is no failure of the agent.
+    // A closed output is not an error.
     let _ = context.out.line(&parts.join(" | "));
     Ok(Exit::Ok)
 }

@@ -7,12 +7,12 @@ use super::time;
 
 /// Show what agents did today: sessions, edits, failures and cost, by project
 ///
-/// As 'decklog day today'. 'decklog' without a command compares the figures of today with the usual
-/// day.
+/// The same as 'decklog day today'. 'decklog' without a command compares the figures of today with
+/// the usual day.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  decklog today --project decklog")]
 pub struct Args {
-    /// Only of conversations of this project
+    /// Only conversations of this project
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
 }

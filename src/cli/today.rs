@@ -94,8 +94,8 @@ fn without_store(context: &mut Context, path: &Path) -> Result<Exit, Failure> {
         ),
         "",
         "To begin:",
-        "  decklog watch   the sessions of your agents, and each new line of them",
-        "  decklog demo    bundled sessions, in a new directory",
+        "  decklog watch   import the sessions of your agents, and follow them",
+        "  decklog demo    try decklog with bundled sessions, in a new directory",
         "",
         "All commands: decklog --help",
     ] {

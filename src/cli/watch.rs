@@ -14,27 +14,27 @@ use super::escape::{one_line, padded};
 use super::exit::{Exit, Failure};
 use super::{import, output, service, time};
 
-/// Timeout of one wait. Any value works: news end the wait.
+/// Timeout of one wait. Any value works, because news end the wait.
 const WAIT: Duration = Duration::from_secs(3600);
 /// Maximum number of broken files that one import names.
 const BROKEN_SHOWN_MAX: usize = 5;
 
 /// Import the sessions of agents, and follow them
 ///
-/// Without a PATH: the folders in which agents keep their sessions, also if they do not exist yet.
-/// What is there is imported, then each new line within a second. Files may be moved, rewritten,
-/// truncated or deleted meanwhile. Ctrl-C ends it; what was missed is imported at the next start. A
-/// store that this command creates keeps everything. If retention would remove some of the records,
-/// nothing is imported without --keep or --expire.
+/// Without PATH, watches the directories in which agents keep their sessions, including those that
+/// do not exist yet. Imports existing sessions, then each new line within a second. Files may be
+/// moved, rewritten, truncated or deleted meanwhile. Ctrl-C stops it; the next start imports what
+/// was added since. A store that this command creates keeps everything. If retention would remove
+/// some of the records, nothing is imported without --keep or --expire.
 // The switches are independent.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  decklog watch\n  decklog watch --install")]
 pub struct Args {
-    /// Session files, or folders of them, which need not exist yet
+    /// Session files, or directories of session files; they need not exist yet
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Import what is there, and end
+    /// Import existing sessions, then exit
     #[arg(long, conflicts_with_all = ["install", "uninstall"])]
     once: bool,
     /// Print only errors
@@ -46,10 +46,11 @@ pub struct Args {
     /// Import everything, and let retention remove expired records
     #[arg(long)]
     expire: bool,
-    /// Run at every login, in the background: as a systemd user unit, or a launchd agent on macOS
+    /// Run in the background, now and at every login: as a systemd user unit, or as a launchd agent
+    /// on macOS
     #[arg(long, conflicts_with = "uninstall")]
     install: bool,
-    /// Stop what --install started, and remove it
+    /// Stop and remove the background service of --install
     #[arg(long)]
     uninstall: bool,
 }
@@ -76,7 +77,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         args.paths.clone()
     };
     if paths.is_empty() {
-        return Err(Failure::usage("there is no home directory: name the paths"));
+        return Err(Failure::usage("there is no home directory: give the paths"));
     }
     let how = How {
         paths: &paths,
@@ -103,7 +104,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     follow(&how, context)
 }
 
-/// Imports what the paths have, and follows them until a signal comes.
+/// Imports the files under the paths, and follows them until a signal is received.
 pub fn follow(how: &How<'_>, context: &mut Context) -> Result<Exit, Failure> {
     let path = context.store_path()?;
     let (store, is_new) = context.open_to_import(&path, how.durability)?;
@@ -111,7 +112,7 @@ pub fn follow(how: &How<'_>, context: &mut Context) -> Result<Exit, Failure> {
         import::refuse_to_expire(&decklog::import::Importer::new(&store), how.paths)?;
     }
     let before = store.settings()?;
-    // Nothing has expired, or expired records may be removed.
+    // Either nothing has expired, or expired records may be removed.
     let expired = if how.keeps {
         Expired::Keep
     } else {
@@ -128,7 +129,7 @@ pub fn follow(how: &How<'_>, context: &mut Context) -> Result<Exit, Failure> {
             let missing = if path.exists() {
                 ""
             } else {
-                " (not there yet)"
+                " (does not exist yet)"
             };
             let path = path.display().to_string();
             let line = format!("watching {}{missing}", one_line(&path));
@@ -147,7 +148,7 @@ pub fn follow(how: &How<'_>, context: &mut Context) -> Result<Exit, Failure> {
             tell_first(&report, how, context, &store_path)?;
         }
         Err(error) if how.is_once => return Err(error.into()),
-        Err(error) => output::say(&format!("{error}: trying again")),
+        Err(error) => output::say(&format!("{error}: retrying")),
     }
     if is_new && !how.is_quiet && !context.json {
         context.out.line(KEEPS_ALL)?;
@@ -165,7 +166,7 @@ pub fn follow(how: &How<'_>, context: &mut Context) -> Result<Exit, Failure> {
     ended.map(|()| Exit::Ok)
 }
 
-/// Tells the news until the end.
+/// Prints the news of the watcher until it stops.
 fn tell_all(watcher: &mut Watcher, how: &How<'_>, context: &mut Context) -> Result<(), Failure> {
     let stopper = watcher.stopper();
     while !stopper.is_stopped() {
@@ -182,10 +183,10 @@ fn tell_all(watcher: &mut Watcher, how: &How<'_>, context: &mut Context) -> Resu
                     context.out.flush()?;
                 }
             }
-            News::Waiting(error) => output::say(&format!("{error}: trying again until it works")),
+            News::Waiting(error) => output::say(&format!("{error}: retrying until it succeeds")),
             News::Resumed => output::say("the store can be written again"),
             News::Polling(reason) => output::say(&format!(
-                "the system does not tell of all changes ({}): looking for them every few seconds",
+                "the system does not report all changes ({}): checking the files every few seconds",
                 one_line(&reason)
             )),
             _ => {}
@@ -262,7 +263,7 @@ fn tell(addition: &Addition, context: &mut Context) -> Result<(), Failure> {
         .line(super::escape::clipped(&line, context.out.columns()).as_ref())?)
 }
 
-/// Ends the watcher at a signal; a second one ends the process.
+/// Stops the watcher at a signal; a second signal ends the process.
 #[cfg(unix)]
 fn stop_on_signals(stopper: decklog::import::Stopper) -> std::io::Result<()> {
     use std::io::Read;

@@ -15,10 +15,10 @@ use crate::error::{Error, Result};
 
 /// Maximum number of lines read before the format of a file counts as unknown.
 const LINES_LOOKED_AT: u32 = 100;
-/// Number of bytes of a file by which its format is detected, if it is not of lines.
+/// Number of bytes from which the format of a file that does not consist of lines is detected.
 pub(super) const HEAD_BYTES: usize = 64 << 10;
 
-/// Declares the formats: the name on the command line, which is also the agent of the
+/// Declares the formats: the name on the command line, which is also the `agent` of the
 /// conversations, and the importer.
 macro_rules! formats {
     ($($(#[doc = $doc:literal])* $name:ident = $text:literal: $agent:expr,)+) => {
@@ -97,7 +97,7 @@ impl FromStr for Format {
             .ok_or_else(|| {
                 let shown: String = text.chars().take(80).collect();
                 Error::invalid(format!(
-                    "{shown:?} is no format that can be imported: use one of {}",
+                    "{shown:?} is not a format that can be imported: use one of {}",
                     known()
                 ))
             })
@@ -113,7 +113,7 @@ fn known() -> String {
 pub(super) fn unknown() -> Error {
     let known = known();
     Error::invalid(format!(
-        "cannot tell which tool wrote this file: name the format, --format with one of {known}"
+        "cannot tell which tool wrote this file: give --format with one of {known}"
     ))
 }
 

@@ -13,10 +13,10 @@ use crate::cli::get::missing;
 /// What is exported.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The ids of conversations, their starts, or 'latest'
+    /// Ids of conversations, starts of ids, or 'latest'
     #[arg(value_name = "ID", conflicts_with = "all")]
     conversation: Vec<Uuid>,
-    /// All conversations, or those that the filters select
+    /// All conversations, or those that match the filters
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -27,10 +27,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let (query, defaults) = (&args.query, ConversationQuery::default());
     let is_filtered = format!("{query:?}") != format!("{defaults:?}");
     if is_filtered && !args.conversation.is_empty() {
-        return Err(Failure::usage("give ids, or filters with --all"));
+        return Err(Failure::usage("give either ids or filters"));
     }
     if args.conversation.is_empty() && !args.all && !is_filtered {
-        let message = "name conversations or 'latest', or give --all or a filter: see --help";
+        let message = "give ids of conversations, 'latest', --all or a filter: see --help";
         return Err(Failure::usage(message));
     }
     let store = context.open_to_read()?;

@@ -75,10 +75,10 @@ enum Format {
     /// nobody.
     #[command(mut_subcommands(without_display_options))]
     Markdown(What),
-    /// Conversations as trajectories of ATIF v1.7, one document a line
+    /// Conversations as ATIF v1.7 trajectories, one document per line
     ///
-    /// ATIF is Harbor's Agent Trajectory Interchange Format. Sub-agents are in the document of the
-    /// conversation that started them. 'decklog import' restores the same conversations from it.
+    /// ATIF is Harbor's Agent Trajectory Interchange Format. A document includes the sub-agents of
+    /// its conversation. 'decklog import' restores the original conversations from it.
     Atif(atif::Args),
     /// A conversation, a run or the figures of a period as a web page in one file
     ///

@@ -25,7 +25,7 @@ impl By {
             By::Tool => CostBy::Tool,
             By::Agent => CostBy::Agent,
             By::Config | By::Mode | By::TaskType => {
-                let message = "cost has no rows by config, mode and task_type: see 'decklog stats usage --by'";
+                let message = "cost cannot be grouped by config, mode or task_type: use 'decklog stats usage --by'";
                 return Err(Failure::usage(message));
             }
         })
@@ -93,7 +93,7 @@ pub fn notes(report: &CostReport) -> Vec<String> {
         let computed = total.cost_computed_usd.unwrap_or(0.0);
         let recorded = (cost - computed).max(0.0);
         notes.push(format!(
-            "{} recorded by agents, {} computed by the table of prices",
+            "{} recorded by agents, {} computed from the price table",
             dollars(recorded),
             dollars(computed)
         ));

@@ -35,8 +35,8 @@ pub struct Args {
     /// What to group by, separated by commas: a period, columns, or both
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with_all = ["group", "bucket"])]
     by: Vec<By>,
-    /// Only this UTC day and later ones: YYYY-MM-DD, today, yesterday or 7d. Default: all days; of
-    /// models the last seven, of the dashboard today
+    /// Only this UTC day and later ones: YYYY-MM-DD, today, yesterday or 7d. Default: all days; for
+    /// models the last seven days, for dashboard today
     #[arg(long, value_name = "DAY", value_parser = crate::cli::time::day)]
     since: Option<Day>,
     /// Only days before this one
@@ -84,7 +84,7 @@ enum Name {
     Projects,
     /// The same by conversation
     Sessions,
-    /// Tokens by kind and cost, by day or as --by says
+    /// Tokens by kind, and cost; grouped as --by says, by default by day
     Cost,
     /// Tool calls, by tool
     Tools,
@@ -103,15 +103,15 @@ enum By {
     Mode,
     #[value(name = "task_type")]
     TaskType,
-    /// As the report 'projects', or of cost.
+    /// For the reports projects and cost.
     Project,
-    /// As the report 'sessions', or of cost.
+    /// For the reports sessions and cost.
     Session,
-    /// As the report 'tools', or of cost.
+    /// For the reports tools and cost.
     Tool,
-    /// Of cost.
+    /// Only for the report cost.
     Branch,
-    /// Of cost.
+    /// Only for the report cost.
     Agent,
 }
 
@@ -279,7 +279,7 @@ fn spent(total: &SpendSums) -> &'static str {
 /// The query of a report on cost.
 fn cost_query(args: &Args, query: &AnalyticsQuery) -> Result<CostQuery, Failure> {
     if args.group.is_some() || args.bucket.is_some() || args.sort.is_some() {
-        let message = "cost has --by instead of --group and --bucket, and is sorted by cost";
+        let message = "cost takes --by instead of --group and --bucket, and has no --sort";
         return Err(Failure::usage(message));
     }
     let by = args.by.iter().map(|by| by.of_cost());
@@ -317,7 +317,7 @@ fn query(args: &Args) -> Result<(Name, AnalyticsQuery), Failure> {
             return Ok((report, plain));
         }
         if by.len() > 1 || args.name.is_some() {
-            let message = "--by project, session and tool are reports of their own: give no other --by, and no name; or 'decklog stats cost'";
+            let message = "--by project, session, tool, branch and agent cannot be combined with another --by or a report name, except cost";
             return Err(Failure::usage(message));
         }
         return Ok((report, plain));

@@ -1,4 +1,4 @@
-//! `decklog stats cost` and the table of prices.
+//! `decklog stats cost` and the price table.
 
 mod plain;
 mod spending;
@@ -73,7 +73,7 @@ fn sessions_of_agents_have_known_costs() {
     ];
     assert_eq!(rows("month,project,branch", 0..13), months);
     let text = log.ok(&["stats", "cost"]);
-    let note = "$0.00 recorded by agents, $0.0754 computed by the table of prices\n";
+    let note = "$0.00 recorded by agents, $0.0754 computed from the price table\n";
     assert!(text.ends_with(note), "{text}");
     let json = &log.json(&["stats", "cost", "--by", "agent"])[0];
     assert_eq!(json["by"], json!(["agent"]));

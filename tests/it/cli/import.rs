@@ -173,14 +173,14 @@ fn an_import_that_would_expire_is_refused_until_it_is_told_what_to_do() {
     assert_eq!(next[0]["setting"], "privacy.retention_days", "{next}");
 
     let told = log.ok(&["import", samples, "--keep"]);
-    assert!(told.contains("are forever now"), "{told}");
+    assert!(told.contains("are now forever"), "{told}");
     assert_eq!(
         log.ok(&["config", "get", "retention.messages"]),
         "forever\n"
     );
     assert_eq!(log.ok(&["retain"]), "nothing removed\n");
     let told = log.ok(&["import", samples, "--keep"]);
-    assert!(!told.contains("are forever now"), "{told}");
+    assert!(!told.contains("are now forever"), "{told}");
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn pipes_and_devices_are_refused_and_standard_input_is_read() {
     let _ = child.stdin.take().unwrap().write_all(&endless);
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), USAGE);
-    assert!(out(&output).contains("name the format"), "{}", out(&output));
+    assert!(out(&output).contains("give --format"), "{}", out(&output));
 }
 
 #[test]
