@@ -77,12 +77,12 @@ pub struct UsageSums {
     /// Cost of messages in any role, in US dollars. Absent if no message has a cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// The part of `cost_usd` that was computed by a table of prices, from the tokens of messages
-    /// that record no cost.
+    /// The part of `cost_usd` that was computed from the price table, for messages that record no
+    /// cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_computed_usd: Option<f64>,
-    /// Number of messages with tokens that have neither a cost nor a model with a price. Their cost
-    /// is not in `cost_usd`.
+    /// Number of messages with tokens, without a recorded cost and without a price of their model.
+    /// Their cost is not in `cost_usd`.
     #[serde(skip_serializing_if = "is_default")]
     pub unpriced: u64,
 }

@@ -1,4 +1,4 @@
-//! Budgets, and what was spent of them.
+//! Budgets, and the spent part of them.
 
 use serde::Serialize;
 
@@ -8,10 +8,10 @@ use crate::error::Result;
 use crate::record::{Day, now};
 use crate::store::BudgetSettings;
 
-/// The part of a budget from which on its use is noted.
+/// The part of a budget at which a note is shown.
 const NOTED_FROM: f64 = 0.8;
 
-/// A budget, and what was spent of it in the current period.
+/// A budget, and the amount spent in the current period.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -23,17 +23,17 @@ pub struct Budget {
     pub since: Day,
     /// The budget in US dollars.
     pub budget_usd: f64,
-    /// What was spent so far, in US dollars, recorded or computed.
+    /// The amount spent so far, in US dollars, recorded or computed.
     pub spent_usd: f64,
 }
 
 impl Budget {
-    /// The part that was spent; above 1 if more was.
+    /// The spent part of the budget; above 1 if the budget is exceeded.
     pub fn used(&self) -> f64 {
         self.spent_usd / self.budget_usd
     }
 
-    /// Whether more was spent than the budget.
+    /// Whether the budget is exceeded.
     pub fn is_over(&self) -> bool {
         self.spent_usd > self.budget_usd
     }
@@ -45,7 +45,7 @@ impl Budget {
 }
 
 impl BudgetSettings {
-    /// The budgets that are set, with the first day of the period that has this day.
+    /// The budgets that are set, each with the first day of the period that contains this day.
     pub(crate) fn of(&self, day: Day) -> impl Iterator<Item = (Bucket, Day, f64)> {
         let all = [
             (Bucket::Day, self.day, day),
@@ -58,7 +58,7 @@ impl BudgetSettings {
 }
 
 impl Analytics {
-    /// The budgets in the store's settings, and what was spent of each in the current period. Empty
+    /// The budgets in the store's settings, each with the amount spent in the current period. Empty
     /// if none is set; then nothing is read.
     ///
     /// # Errors

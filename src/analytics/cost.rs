@@ -1,4 +1,4 @@
-//! What calls cost, by periods, models, projects, sessions, branches, tools and agents.
+//! The cost of calls, by period, model, project, session, branch, tool and agent.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -19,14 +19,14 @@ const UNPRICED_MAX: usize = 100;
 const NO_TOOL: &str = "(none)";
 
 words! {
-    /// What a row of a report on cost is of.
+    /// A column to group a cost report by.
     #[derive(PartialOrd, Ord)]
     CostBy("by") {
         /// A UTC day.
         Day = "day",
         /// An ISO week, from Monday on.
         Week = "week",
-        /// A month of the calendar.
+        /// A calendar month.
         Month = "month",
         /// The model.
         Model = "model",
@@ -54,20 +54,21 @@ impl CostBy {
     }
 }
 
-/// What a report on cost is about. The default is all days, by day.
+/// Query of a cost report. The default is all days, by day.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CostQuery {
     /// Only this UTC day and later ones.
     pub since: Option<Day>,
     /// Only days before this one.
     pub until: Option<Day>,
-    /// What to group by: at most one period, and others. An empty list groups by day.
+    /// Columns to group by: at most one period, and any others. An empty list groups by day.
     pub by: Vec<CostBy>,
     /// Maximum number of rows; 0 returns only the totals. Default: 1,000. Maximum: 100,000.
     pub limit: Option<usize>,
 }
 
-/// What a row is of. A name is absent if the report does not group by it, or if there is none.
+/// The group of a row. A field is absent if the report does not group by it, or if the messages
+/// have no value for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct CostKey {
@@ -95,8 +96,8 @@ pub struct CostKey {
     pub agent: Option<String>,
 }
 
-/// Tokens by kind, and their cost. The input is `tokens_input`, the cache writes of five minutes
-/// are `tokens_cache_write` without `tokens_cache_write_1h`.
+/// Tokens by kind, and their cost. Cache writes kept for five minutes are `tokens_cache_write`
+/// minus `tokens_cache_write_1h`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct CostSums {
@@ -119,21 +120,21 @@ pub struct CostSums {
     /// Cost in US dollars, recorded or computed. Absent if no message has a cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// The part of `cost_usd` that was computed by a table of prices, from the tokens of messages
-    /// that record no cost.
+    /// The part of `cost_usd` that was computed from the price table, for messages that record no
+    /// cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_computed_usd: Option<f64>,
-    /// Number of messages with tokens that have neither a cost nor a model with a price. Their cost
-    /// is not in `cost_usd`.
+    /// Number of messages with tokens, without a recorded cost and without a price of their model.
+    /// Their cost is not in `cost_usd`.
     #[serde(skip_serializing_if = "is_default")]
     pub unpriced: u64,
 }
 
-/// A row of a report on cost.
+/// A row of a cost report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct CostRow {
-    /// What it is of.
+    /// The group of the row.
     #[serde(flatten)]
     pub of: CostKey,
     /// The title of a row by session.
@@ -155,7 +156,7 @@ pub struct UnpricedModel {
     pub messages: u64,
 }
 
-/// What calls cost.
+/// The cost of calls.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct CostReport {
@@ -167,9 +168,9 @@ pub struct CostReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "wire", schema(value_type = Option<String>, format = Date))]
     pub until: Option<Day>,
-    /// What the rows are of.
+    /// The columns that the rows are grouped by.
     pub by: Vec<CostBy>,
-    /// The rows, sorted by period, earliest first; then by cost and tokens, most first.
+    /// The rows, sorted by period, earliest first; then by cost and tokens, largest first.
     pub rows: Vec<CostRow>,
     /// Number of rows without the limit.
     pub row_count: usize,
@@ -262,11 +263,11 @@ impl Adding<'_> {
 }
 
 impl Analytics {
-    /// What calls cost. Default: all days, by day. By periods and models, messages that retention
-    /// removed are counted too; otherwise only messages in the log.
+    /// The cost of calls. Default: all days, by day. Reports by period and model alone include
+    /// messages that retention removed; the others include only messages in the log.
     ///
     /// By tool, the tokens and the cost of a response are divided equally among its calls, and the
-    /// messages of the period are read. All else is from sums in memory.
+    /// messages of the period are read. Other reports use sums in memory.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};
@@ -289,8 +290,8 @@ impl Analytics {
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for several periods, an `until` before
-    /// `since`, a limit above the maximum, or a store's `prices.json` that is no table of prices;
-    /// otherwise as [`catch_up`](Self::catch_up).
+    /// `since`, a limit above the maximum, or an invalid `prices.json` in the store; otherwise as
+    /// [`catch_up`](Self::catch_up).
     pub fn cost(&self, query: &CostQuery) -> Result<CostReport> {
         let by = query.checked()?;
         let mut adding = Adding {
@@ -467,7 +468,7 @@ impl CostQuery {
         by.sort_unstable();
         by.dedup();
         if by.iter().filter(|by| by.bucket().is_some()).count() > 1 {
-            let message = "by has several periods: give one of day, week and month";
+            let message = "by has several periods: give at most one of day, week and month";
             return Err(Error::invalid(message).with_field("by"));
         }
         if by.is_empty() {

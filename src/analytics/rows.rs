@@ -140,7 +140,7 @@ fn cost(cells: &[&Cell], of: fn(&Cell) -> (&MessageSums, &Computed)) -> Costs {
     costs
 }
 
-/// The costs of some messages, as reports tell them.
+/// The costs of some messages, as reports show them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Costs {
     pub recorded_nano_usd: u64,

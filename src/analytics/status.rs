@@ -1,4 +1,5 @@
-//! What was spent today and in the last hour, in little time: for the status line of an agent.
+//! The amount spent today and in the last hour, computed in little time: for the status line of an
+//! agent.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -24,10 +25,10 @@ const FILE: CacheFile = CacheFile {
 
 const MINUTE_MS: i64 = 60_000;
 const HOUR_MINUTES: i64 = 60;
-/// Number of messages that are read before the time is looked at.
+/// Number of messages to read before the time limit is checked.
 const AT_A_TIME: usize = 32;
 
-/// What was spent so far.
+/// The amount spent so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct SpendingNow {
@@ -36,7 +37,7 @@ pub struct SpendingNow {
     pub today_usd: Option<f64>,
     /// Cost of the last 60 minutes. In the first hour of a UTC day, only that of the day.
     pub last_hour_usd: Option<f64>,
-    /// Whether all messages of the day are in these figures. If not, the time did not suffice, and
+    /// Whether the figures include all messages of the day. If not, the time limit was reached, and
     /// a later call continues.
     pub is_whole: bool,
     /// The budget of the day, if one is set.
@@ -72,10 +73,10 @@ impl Kept {
 }
 
 impl Store {
-    /// What was spent today and in the last hour. Only messages that were added since the last call
-    /// are read, for at most about this time.
+    /// The amount spent today and in the last hour. Reads only messages that were added since the
+    /// last call, for about `time` at most.
     ///
-    /// Removed messages of the day stay in the figures until the day is over, unlike in reports.
+    /// Unlike in reports, removed messages of the day stay in the figures until the day is over.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};
@@ -92,7 +93,7 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// The error of reading messages, the settings or the store's `prices.json`.
+    /// Errors of reading the messages, the settings or the store's `prices.json`.
     pub fn spending_now(&self, time: Duration) -> Result<SpendingNow> {
         let begun = Instant::now();
         let inner = self.inner();

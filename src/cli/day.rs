@@ -18,9 +18,9 @@ const NAMED: usize = 5;
 ///
 /// The day is in local time, or in UTC with --utc. For a session that spans several days, only the
 /// part on that day counts. Sub-agents count with the session that started them. Files are those
-/// that edit tools changed, as in 'decklog files'. Failures are failed and denied tool calls. --json
-/// prints one object. 'decklog today' is the same for today; 'decklog' without a command compares
-/// the figures of today with the usual day.
+/// that edit tools changed, as in 'decklog files'. Failures are failed and denied tool calls.
+/// --json prints one object. 'decklog today' is the same for today; 'decklog' without a command
+/// compares the figures of today with the usual day.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog day\n  decklog day 2025-12-09 --project decklog\n  decklog day 7d --json | jq '.projects[] | {project, edits, cost_usd}'"

@@ -35,9 +35,9 @@ const LARGE: [&str; 2] = ["tool_response", "tool_input"];
 ///
 /// For the hooks of Claude Code, which pass a JSON object on standard input, and the notify program
 /// of Codex, which gets it as an argument. The event type is the name of the hook, such as
-/// hook.pre_tool_use; the payload is the object. Nothing is printed to standard output. If something
-/// fails, one line is printed to standard error. The exit code is always 0, so that the agent
-/// continues.
+/// hook.pre_tool_use; the payload is the object. Nothing is printed to standard output. If
+/// something fails, one line is printed to standard error. The exit code is always 0, so that the
+/// agent continues.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog hook --install\n  echo '{\"hook_event_name\":\"Stop\"}' | decklog hook"

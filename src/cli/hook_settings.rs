@@ -192,7 +192,8 @@ fn file() -> Result<PathBuf, Failure> {
 
 /// The command that hooks run.
 fn command(context: &Context) -> Result<String, Failure> {
-    let failed = |e: io::Error| Failure::store(format!("cannot find the path of this program: {e}"));
+    let failed =
+        |e: io::Error| Failure::store(format!("cannot find the path of this program: {e}"));
     let program = std::env::current_exe().map_err(failed)?;
     let mut words = vec![program, "hook".into()];
     if context.has_store() {
@@ -240,11 +241,8 @@ fn change(command: Option<&str>) -> Result<PathBuf, Failure> {
         return Ok(file);
     }
     let text = before.as_deref().unwrap_or_default();
-    let after = changed(text, command).map_err(|e| {
-        Failure::usage(format!(
-            "{shown} was not changed, as it is not valid: {e}"
-        ))
-    })?;
+    let after = changed(text, command)
+        .map_err(|e| Failure::usage(format!("{shown} was not changed, as it is not valid: {e}")))?;
     if before.as_ref() == Some(&after) {
         return Ok(file);
     }

@@ -11,11 +11,11 @@ use super::output;
 
 /// Print the agent's own command that continues a session
 ///
-/// Prints only the command to standard output, such as "cd /work/app && claude --resume ID", so that
-/// a shell can run it. Prints the title of the session, its last prompt and the start of its last
-/// answer to standard error. For a sub-agent, the command continues the session that started it. If
-/// the agent has no such command, the exit code is 1. Supported agents: Claude Code, Codex, Copilot
-/// CLI, Gemini CLI, Qwen Code, opencode, pi, Goose, Cline's CLI and Aider.
+/// Prints only the command to standard output, such as "cd /work/app && claude --resume ID", so
+/// that a shell can run it. Prints the title of the session, its last prompt and the start of its
+/// last answer to standard error. For a sub-agent, the command continues the session that started
+/// it. If the agent has no such command, the exit code is 1. Supported agents: Claude Code, Codex,
+/// Copilot CLI, Gemini CLI, Qwen Code, opencode, pi, Goose, Cline's CLI and Aider.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  decklog resume\n  decklog resume 7f2abd2d\n  eval \"$(decklog resume latest)\"\n  decklog resume 7f2abd2d --json | jq -r .session_id"

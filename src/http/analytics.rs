@@ -204,7 +204,7 @@ reports! {
     "/analytics/dashboard" dashboard(DayParams) -> DashboardMetrics;
 }
 
-/// Which days to report the cost of, and what the rows are of.
+/// The days and the groups of a cost report.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -213,8 +213,8 @@ pub(super) struct CostParams {
     since: Option<Day>,
     /// Only days before this one.
     until: Option<Day>,
-    /// What to group by, separated by commas: at most one of day, week and month, and model,
-    /// project, session, branch, tool and agent. Default: day.
+    /// Columns to group by, separated by commas: at most one of day, week and month, and any of
+    /// model, project, session, branch, tool and agent. Default: day.
     #[serde(default, deserialize_with = "separated_by_commas")]
     #[param(value_type = Option<Vec<CostBy>>, explode = false, min_items = 1)]
     by: Option<Vec<CostBy>>,
@@ -223,7 +223,7 @@ pub(super) struct CostParams {
     limit: Option<usize>,
 }
 
-/// Tokens by kind and their cost, recorded or computed by the table of prices.
+/// Tokens by kind and their cost, recorded or computed from the price table.
 #[utoipa::path(
     get,
     path = "/analytics/cost",

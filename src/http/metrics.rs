@@ -193,7 +193,7 @@ fn of_store(to: &mut Numbers<'_>, counts: &Counts) -> fmt::Result {
     to.times("fsync", "How long fsyncs of files took", syncs)
 }
 
-/// The budgets that are set, and what was spent of them.
+/// The budgets that are set, and the amounts spent.
 fn of_budgets(to: &mut Numbers<'_>, budgets: &[Budget]) -> fmt::Result {
     if budgets.is_empty() {
         return Ok(());

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use regex::Regex;
 use serde::Deserialize;
 
-/// A rule. Texts are compared without case, except in a pattern.
+/// A rule. Texts are compared case-insensitively, except in a pattern.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Rule {

@@ -1,11 +1,11 @@
 //! What a model call costs, by the prices in force when it was made.
 //!
 //! The table `table.json` is that of `genai-prices` 0.2.1 (MIT, `LICENSE-genai-prices`), without
-//! what has no price by token. Its crate has the same rules, but takes 40 ms to read its table and
-//! 12 µs for a call. Here the first call takes about 1 ms, because only the models of the providers
-//! that are asked for are read, and each later one 0.1 µs, because the prices of a model are looked
-//! up once. A store can have a table of its own, `prices.json`, of the same form.
-//! Its models go before those of the built-in table.
+//! models that have no price per token. Its crate has the same rules, but takes 40 ms to read its
+//! table and 12 µs for a call. Here the first call takes about 1 ms, because only the models of the
+//! needed providers are parsed, and each later one 0.1 µs, because the prices of a model are looked
+//! up once. A store can have its own table, `prices.json`, in the same format. It overrides the
+//! built-in table for the models that it contains.
 
 mod matching;
 mod rates;

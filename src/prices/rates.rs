@@ -7,7 +7,7 @@ use crate::record::Day;
 const DAY_MS: i64 = 86_400_000;
 
 /// The tokens of a call. As in a message, `input` includes what was written to a cache or read from
-/// one, `cache_write` what is kept for one hour, and `output` the reasoning.
+/// one, `cache_write` includes what is kept for one hour, and `output` includes the reasoning.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tokens {
     pub input: u64,
@@ -16,12 +16,12 @@ pub(crate) struct Tokens {
     pub cache_read: u64,
     pub output: u64,
     pub reasoning: u64,
-    /// The length of the prompt, which decides between the prices of a model. It differs from
-    /// `input` in sums of several calls.
+    /// The length of the prompt, which selects the price tier. It differs from `input` in sums of
+    /// several calls.
     pub prompt: u64,
 }
 
-/// The prices of a model: always the same, or by time. Of several, the last that applies counts.
+/// The prices of a model: constant, or by time. If several apply, the last one is used.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub(super) enum ModelPrices {
@@ -49,8 +49,8 @@ enum Constraint {
     },
 }
 
-/// Prices in US dollars of a million tokens. Tokens of a kind without a price have that of the kind
-/// that includes it.
+/// Prices in US dollars per million tokens. A kind of tokens without a price has the price of the
+/// kind that includes it.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct Rates {
     input_mtok: Option<Rate>,
@@ -59,13 +59,13 @@ pub(super) struct Rates {
     cache_read_mtok: Option<Rate>,
     output_mtok: Option<Rate>,
     output_reasoning_mtok: Option<Rate>,
-    /// Whether the provider asks twice the price of input for a cache write of one hour.
+    /// Whether a cache write of one hour costs twice the price of input.
     #[serde(skip)]
     is_anthropic: bool,
 }
 
-/// A price, or prices by the length of the prompt: that of the last tier which it exceeds is the
-/// price of all its tokens.
+/// A price, or prices by the length of the prompt. All tokens have the price of the last tier whose
+/// start the prompt exceeds.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 enum Rate {
@@ -102,7 +102,7 @@ impl ModelPrices {
         }
     }
 
-    /// Notes that these are prices of Anthropic's models.
+    /// Marks these as prices of Anthropic's models.
     pub(super) fn of_anthropic(mut self) -> ModelPrices {
         match &mut self {
             ModelPrices::Always(rates) => rates.is_anthropic = true,
@@ -115,7 +115,7 @@ impl ModelPrices {
         self
     }
 
-    /// Whether anything has a price by token. A table also has models that are paid otherwise.
+    /// Whether there is a price per token. A table also has models with other prices.
     pub(super) fn is_by_token(&self) -> bool {
         let is = |it: &&Rates| it.input_mtok.is_some() || it.output_mtok.is_some();
         self.rates().iter().any(is)
@@ -127,7 +127,7 @@ impl ModelPrices {
             let always = all.iter().filter(|it| it.constraint.is_none()).count();
             if always != 1 {
                 return Err(format!(
-                    "{always} of its prices have no constraint: give exactly one that applies otherwise"
+                    "{always} of its prices have no constraint: give exactly one without"
                 ));
             }
             for Timed { constraint, .. } in all {
@@ -138,7 +138,7 @@ impl ModelPrices {
                 {
                     for time in [start_time, end_time] {
                         ms_of_day(time).ok_or_else(|| {
-                            format!("{time:?} is no time of the day: write 16:30:00Z")
+                            format!("{time:?} is not a time of day such as 16:30:00Z")
                         })?;
                     }
                 }
@@ -238,7 +238,7 @@ impl Rates {
             });
             if !is_fit {
                 return Err(format!(
-                    "{name}: give a number from 0, or a base and tiers in ascending order"
+                    "{name}: give a number of at least 0, or a base and tiers in ascending order"
                 ));
             }
         }

@@ -18,7 +18,7 @@ pub(super) struct Table(Vec<Provider<Models>>);
 #[allow(clippy::struct_field_names)] // The names of the table.
 struct Provider<M> {
     id: String,
-    /// The models that are this provider's if no provider is named.
+    /// The models that belong to this provider if no provider is named.
     #[serde(default)]
     model_match: Option<Rule>,
     /// Other names of the provider.
@@ -29,7 +29,8 @@ struct Provider<M> {
     models: M,
 }
 
-/// The models of a provider, read when one of them is looked for: few providers are asked for.
+/// The models of a provider, parsed when one of them is looked up, because few providers are
+/// needed.
 #[derive(Debug, Deserialize)]
 #[serde(from = "Box<RawValue>")]
 struct Models {
@@ -59,7 +60,7 @@ struct Model {
     id: String,
     #[serde(rename = "match")]
     rule: Rule,
-    /// Read when the model is found: most are never asked for.
+    /// Parsed when the model is found, because most are never needed.
     prices: Box<RawValue>,
 }
 
@@ -90,7 +91,7 @@ impl Table {
                 let checked = model
                     .prices()
                     .map_err(|_| {
-                        "prices: give an object of prices, or an array of such with constraints"
+                        "prices: give an object of prices, or an array of prices with constraints"
                             .to_owned()
                     })
                     .and_then(|prices| prices.check())
@@ -110,10 +111,10 @@ impl Table {
 
     /// The prices of a model by its name, as agents record it.
     ///
-    /// A name alone is a model of the first provider whose `model_match` it matches. If the model
-    /// is not found, what is before the first slash names the provider; a gateway's provider may be
-    /// unknown, and then the rest is a name alone. Bedrock's names have a region and a provider in
-    /// front of them, with dots.
+    /// A plain name is a model of the first provider whose `model_match` it matches. If the model
+    /// is not found, the part before the first slash names the provider. If that provider is
+    /// unknown, as for gateways, the rest is treated as a plain name. Bedrock's names begin with a
+    /// region and a provider, separated by dots.
     pub(super) fn find(&self, model: &str) -> Option<ModelPrices> {
         let long = with_long_dates(model);
         [Some(model), long.as_deref()]

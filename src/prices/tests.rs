@@ -175,7 +175,7 @@ fn what_is_no_table_is_refused_with_its_place() {
         (model("3"), "provider p, model m: prices"),
         (
             model(r#"{"input_mtok":-1}"#),
-            "input_mtok: give a number from 0",
+            "input_mtok: give a number of at least 0",
         ),
         (
             model(
@@ -188,7 +188,7 @@ fn what_is_no_table_is_refused_with_its_place() {
             model(
                 r#"[{"prices":{}},{"constraint":{"start_time":"1:00","end_time":"02:00:00Z"},"prices":{}}]"#,
             ),
-            "no time of the day",
+            "is not a time of day",
         ),
         (
             model("{}").replace("equals\":\"m", "regex\":\"("),

@@ -39,18 +39,18 @@ impl<'de> Deserialize<'de> for Usd {
     }
 }
 
-/// How much calls may cost; `budget` in `decklog.json`. Nothing is refused when more is spent:
-/// `doctor`, `stats`, the status line and the metrics tell of it. Periods are of UTC days.
+/// Budgets of the cost of calls; `budget` in `decklog.json`. A budget never stops anything:
+/// `doctor`, `stats`, the status line and the metrics report it. Periods consist of UTC days.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BudgetSettings {
-    /// Of a day. Default: none, as for the others.
+    /// Budget of a day. Default: none, as for the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub day: Option<Usd>,
-    /// Of a week, from Monday on.
+    /// Budget of a week, from Monday on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub week: Option<Usd>,
-    /// Of a month of the calendar.
+    /// Budget of a calendar month.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub month: Option<Usd>,
 }

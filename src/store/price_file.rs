@@ -1,4 +1,4 @@
-//! The prices by which a store's calls are counted: the built-in ones, and those of its own file.
+//! The prices of a store: the built-in table, and the store's own file.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ impl Inner {
     /// The prices in force now. The file is read again each time, since it may have changed.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the store's file is no table of prices.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the store's file is not a valid price
+    /// table.
     pub(crate) fn prices(&self) -> Result<Arc<Prices>> {
         let own = if ARE_KNOWN {
             let found = self.storage.open(FILE, Access::Read);
@@ -58,8 +59,8 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the file is no table of prices, with the
-    /// provider and the model; [`Io`](crate::ErrorKind::Io) if it cannot be read.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the file is not a valid price table,
+    /// with the provider and the model; [`Io`](crate::ErrorKind::Io) if it cannot be read.
     pub fn check_prices(&self) -> Result<()> {
         self.inner().prices().map(drop)
     }

@@ -19,7 +19,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// The value that a text means. The name is for messages.
+    /// Parses the value. The name is for error messages.
     pub(super) fn parse(self, name: &str, text: &str) -> Result<Value> {
         let text = text.trim();
         let wrong = |what: &str| Error::invalid(format!("{name} is {text:?}: give {what}"));
@@ -43,12 +43,12 @@ impl Form {
             }
             Form::Bytes => parse_bytes(text)
                 .map(Value::from)
-                .ok_or_else(|| wrong("a number of bytes, as 10GB or 512MiB")),
+                .ok_or_else(|| wrong("a number of bytes, such as 10GB or 512MiB")),
             Form::Usd => {
                 let usd = text.trim_start_matches('$').parse::<f64>().ok();
                 let usd = usd.and_then(Usd::new);
                 usd.map(|usd| Value::from(usd.get()))
-                    .ok_or_else(|| wrong("US dollars above 0, as 20 or 12.50"))
+                    .ok_or_else(|| wrong("US dollars above 0, such as 20 or 12.50"))
             }
             Form::Patterns => serde_json::from_str(text).map_err(|e| {
                 let example = r#"[{"name":"ticket","regex":"TICKET-[0-9]+"}]"#;

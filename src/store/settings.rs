@@ -27,7 +27,7 @@ pub struct Settings {
     pub privacy: PrivacySettings,
     /// How long records are kept.
     pub retention: RetentionSettings,
-    /// How much calls may cost.
+    /// Budgets of the cost of calls.
     pub budget: BudgetSettings,
 }
 

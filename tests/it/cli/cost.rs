@@ -379,7 +379,7 @@ fn bad_prices_are_told_with_their_place() {
         ("{}", "give a JSON array of providers"),
         (
             r#"[{"id":"p","models":[{"id":"m\u001b[2J","match":{"equals":"m"},"prices":{"input_mtok":-1}}]}]"#,
-            "provider p, model m\\u{1b}[2J: input_mtok: give a number from 0",
+            "provider p, model m\\u{1b}[2J: input_mtok: give a number of at least 0",
         ),
     ] {
         std::fs::write(log.file("prices.json"), prices).unwrap();
