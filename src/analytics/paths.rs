@@ -20,7 +20,7 @@ pub(super) struct FilePath {
 }
 
 impl FilePath {
-    /// The file that an agent in a workspace names by a path.
+    /// The file for a path that an agent gave in a workspace.
     pub(super) fn new(path: &str, workspace: Option<&str>) -> FilePath {
         let path = path.trim();
         let workspace = workspace.filter(|it| is_absolute(it)).map(plain);
@@ -69,8 +69,8 @@ fn below<'p>(directory: &str, path: &'p str) -> Option<&'p str> {
     rest.strip_prefix('/')
 }
 
-/// A path with `/` between its parts and without `.` and `..`, as far as its text tells. A `\`
-/// separates only the parts of a path of Windows.
+/// A path with `/` between its parts and with `.` and `..` resolved in its text. A `\` separates
+/// parts only in Windows paths.
 fn plain(path: &str) -> String {
     let is_of_windows = path.as_bytes().get(1) == Some(&b':') || path.starts_with("\\\\");
     let path = if is_of_windows {
@@ -111,7 +111,7 @@ fn matches(pattern: &[u8], path: &[u8]) -> bool {
                 next.iter_mut()
                     .skip(first.unwrap_or(usize::MAX))
                     .for_each(|is| *is = true);
-                // `**/` is also no directory at all.
+                // `**/` also matches no directory at all.
                 if let [b'/', after @ ..] = more {
                     let mut slash = reached.clone();
                     for place in 0..path.len() {

@@ -35,12 +35,12 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// Those of reading the log.
+    /// Errors of reading the log.
     pub fn atif(&self, id: Uuid) -> Result<Option<String>> {
         self.atif_of(id, &mut HashSet::new())
     }
 
-    /// Like [`atif`](Store::atif), without the conversations that were written before.
+    /// Like [`atif`](Store::atif), without the conversations that are already written.
     pub(super) fn atif_of(&self, id: Uuid, written: &mut HashSet<Uuid>) -> Result<Option<String>> {
         let Some((conversation, _)) = self.get_conversation(id)? else {
             return Ok(None);
@@ -53,12 +53,12 @@ impl Store {
         Ok(Some(text?))
     }
 
-    /// Calls `each` with the document of every conversation that no other one of the query
-    /// started, oldest first. Sub-agents are in the documents of the conversations that started
-    /// them.
+    /// Calls `each` with the documents of the conversations that match the query, oldest first. A
+    /// document includes all sub-agents of its conversation. A sub-agent that matches has its own
+    /// document only if the conversation that started it does not match.
     ///
     /// # Errors
-    /// Those of reading the log, and of `each`.
+    /// Errors of reading the log, and of `each`.
     pub fn each_atif<E: From<Error>>(
         &self,
         query: &ConversationQuery,
@@ -74,7 +74,7 @@ impl Store {
         let ids: HashSet<Uuid> = all.iter().map(|(id, _)| *id).collect();
         let is_root = |parent: Option<Uuid>| parent.is_none_or(|parent| !ids.contains(&parent));
         let roots = all.iter().filter(|(_, parent)| is_root(*parent));
-        // Parents in a circle have no root.
+        // A cycle of parents has no root.
         let mut written = HashSet::new();
         for (id, _) in roots.chain(&all) {
             if !written.contains(id)

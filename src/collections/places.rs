@@ -75,7 +75,7 @@ impl Places {
     }
 }
 
-/// The row of this id, if its record stands.
+/// The row of this id, if its record is not retracted.
 fn row_of(view: &Snapshot<'_>, kind: Kind, id: Uuid) -> Option<RowId> {
     let mut text = [0; Hyphenated::LENGTH];
     let found = view.find(kind, [lower(id, &mut text), ""]);

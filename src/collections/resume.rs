@@ -20,7 +20,7 @@ const PARENTS_MAX: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct Resume {
-    /// The conversation. For one of a sub-agent, the one that started it.
+    /// The conversation. For a sub-agent, the one that started it.
     pub conversation_id: Uuid,
     /// The agent, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,7 +105,7 @@ impl Store {
         found.ok_or_else(|| not_found(format!("conversation {id} is not in the log")))
     }
 
-    /// What `of` makes of the last message in a role of which it makes something.
+    /// The result of `of` for the last message in a role for which it returns one.
     fn last(
         &self,
         conversation: Uuid,
@@ -128,7 +128,7 @@ fn command(
     agent: Option<&str>,
     conversation: &Conversation,
 ) -> std::result::Result<Vec<String>, String> {
-    let agent = agent.ok_or("the log does not say which agent ran this conversation")?;
+    let agent = agent.ok_or("the log does not record which agent ran this conversation")?;
     let is_in_editor = conversation.client == Client::Vscode;
     let before: &[&str] = match agent {
         "claude-code" => &["claude", "--resume"],
@@ -140,7 +140,7 @@ fn command(
         "pi" => &["pi", "--session"],
         "goose" => &["goose", "session", "--resume", "--session-id"],
         "cline" if !is_in_editor => &["cline", "--tui", "--id"],
-        // It has no sessions: it continues the chat of its directory.
+        // Aider has no sessions: it continues the chat of its directory.
         "aider" => {
             return Ok(vec![
                 "aider".to_owned(),
@@ -160,10 +160,10 @@ fn command(
     };
     let session = conversation.session_id.as_deref();
     let session = session.ok_or("the conversation has no session id")?;
-    // An id that a program takes for an option, or that is no id, must not reach a shell.
+    // Text that a program could read as an option, or a shell as something else, is refused.
     let is_id = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/@+=-".contains(&byte);
     if session.is_empty() || session.starts_with('-') || !session.bytes().all(is_id) {
-        return Err("the session id of the conversation is none that an agent gives".to_owned());
+        return Err("the session id of the conversation is not valid".to_owned());
     }
     let mut words: Vec<String> = before.iter().map(|word| (*word).to_owned()).collect();
     words.push(if words == ["copilot"] {

@@ -1,5 +1,5 @@
-//! What an importer is: the sessions of one agent, as facts of the log. `docs/importers.md` says
-//! how to add one.
+//! The interface of an importer, which turns the sessions of one agent into facts of the log.
+//! `docs/importers.md` describes how to add one.
 
 use std::fs;
 use std::io::Read;
@@ -20,26 +20,26 @@ const WHOLE_BYTES_MAX: u64 = 1 << 30;
 
 /// An agent whose sessions can be imported.
 pub(super) trait Agent: Sync {
-    /// The folders, or single files, where the agent keeps its sessions. They need not exist.
+    /// The directories or single files where the agent keeps its sessions. They need not exist.
     fn places(&self, home: &Home) -> Vec<PathBuf>;
 
-    /// Whether a file of a folder is read, by its name. Default: every `*.jsonl` file.
+    /// Whether a file in a directory is read, by its name. Default: every `*.jsonl` file.
     fn is_source(&self, path: &Path) -> bool {
         path.extension().is_some_and(|ext| ext == "jsonl")
     }
 
-    /// Whether the agent wrote this line of a JSONL file. Asked for each of the first lines until
-    /// one agent answers yes.
+    /// Whether the agent wrote this line of a JSONL file. Called for each of the first lines until
+    /// an agent recognises one.
     fn wrote_line(&self, _line: &str) -> bool {
         false
     }
 
-    /// Whether the agent wrote this file, which is not of lines, by its name and its first bytes.
+    /// Whether the agent wrote this document or database, by its name and its first bytes.
     fn wrote_file(&self, _path: &Path, _head: &[u8]) -> bool {
         false
     }
 
-    /// Another file that is read with a source. A change of either makes the source be read again.
+    /// Another file that is read with a source. If either changes, the source is read again.
     fn beside(&self, _path: &Path) -> Option<PathBuf> {
         None
     }
@@ -76,9 +76,9 @@ pub(super) trait LineReader {
 
 /// A source that is read as a whole.
 ///
-/// A document is rewritten as its session grows, and a database changes in place. A reader hands
-/// over only facts that no longer change, under ids that are the same at every import, and reports
-/// the others as [`unfinished`](Whole::unfinished).
+/// A document is rewritten as its session grows, and a database changes in place. A reader returns
+/// only facts that no longer change, under ids that are the same at every import, and reports the
+/// others as [`unfinished`](Whole::unfinished).
 pub(super) struct Whole<'a, 'log> {
     pub(super) path: &'a Path,
     input: &'a mut dyn Read,
@@ -153,7 +153,7 @@ impl<'a, 'log> Whole<'a, 'log> {
         is_small.then(|| fs::read_to_string(path).ok())?
     }
 
-    /// Hands over the facts of an item, the number of which counts from 1.
+    /// Takes the facts of an item. Items are numbered from 1.
     pub(super) fn take(&mut self, number: u64, facts: Vec<Facts<'_>>) {
         let place = self.item(number);
         for facts in facts {
@@ -164,8 +164,8 @@ impl<'a, 'log> Whole<'a, 'log> {
         }
     }
 
-    /// Begins another session of the same file. What was learned from the lines of one session
-    /// says nothing about another.
+    /// Begins another session of the same file. What is known from the lines of one session does
+    /// not apply to another.
     pub(super) fn begin_session(&mut self) {
         self.run.end_file();
     }
@@ -176,14 +176,14 @@ impl<'a, 'log> Whole<'a, 'log> {
         self.run.broken(place, reason);
     }
 
-    /// Reports that the file has items that still change. A later import reads it again.
+    /// Reports that the file has items that may still change. A later import reads it again.
     pub(super) fn unfinished(&mut self) {
         if !self.run.is_unfinished(self.place) {
             self.run.unfinished(self.place);
         }
     }
 
-    /// Whether the log failed, so that nothing more is taken.
+    /// Whether writing to the log failed. Then nothing more is taken.
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.is_some()
     }
@@ -254,14 +254,14 @@ impl Home {
         names.fold(self.0.clone(), |path, name| path.join(name))
     }
 
-    /// The folder that an environment variable names, else the one under the home.
+    /// The directory named by an environment variable, else the one under the home.
     pub(super) fn or(&self, variable: &str, path: &str) -> PathBuf {
         let set = std::env::var_os(variable).filter(|value| !value.is_empty());
         set.map_or_else(|| self.join(path), PathBuf::from)
     }
 
-    /// The folders of the user's data, of all systems: `$XDG_DATA_HOME`, `~/.local/share`, the
-    /// folders of macOS and of Windows.
+    /// The data directories of the user, on all systems: `$XDG_DATA_HOME`, `~/.local/share`, and
+    /// those of macOS and Windows.
     pub(super) fn data(&self, path: &str) -> Vec<PathBuf> {
         let xdg = self.or("XDG_DATA_HOME", ".local/share");
         let others = [
@@ -277,7 +277,7 @@ impl Home {
     }
 }
 
-/// The folders and files where all agents keep their sessions, whether or not they exist.
+/// The default directories and files of all agents' sessions, whether or not they exist.
 ///
 /// ```
 /// for path in decklog::import::default_paths() {
@@ -292,7 +292,7 @@ pub fn default_paths() -> Vec<PathBuf> {
     agents.flat_map(|agent| agent.places(&home)).collect()
 }
 
-/// Whether a file of a folder is read, by its name.
+/// Whether a file in a directory is read, by its name.
 pub(super) fn is_source(path: &Path, format: Option<Format>) -> bool {
     match format {
         Some(format) => format.agent().is_source(path),

@@ -123,7 +123,7 @@ struct Chat {
 impl Chat {
     fn begin(start: &str, line: &str, folder: Option<String>) -> Result<Chat, String> {
         let at = NaiveDateTime::parse_from_str(start, "%Y-%m-%d %H:%M:%S");
-        let at = at.map_err(|_| format!("the chat's start {start:?} is no time"))?;
+        let at = at.map_err(|_| format!("the chat's start {start:?} is not a time"))?;
         let session = format!("{start} {:016x}", xxh3_64(line.trim_end().as_bytes()));
         let mut thread = Thread::new(FORMAT, &session);
         thread.cwd = folder;

@@ -1,4 +1,4 @@
-//! Databases of other agents, which may be in use meanwhile. They are only read.
+//! Databases of agents, opened read-only. Their agents may use them meanwhile.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, Metadata};
@@ -20,17 +20,17 @@ const WITH_LOG: u8 = 2;
 
 /// An open database.
 ///
-/// A database without a write-ahead log beside it, but made for one, is in use by nobody. To read
-/// it in the usual way, SQLite would create files in its folder. It is therefore read as a file
-/// that nobody changes, and [`has_changed`](Database::has_changed) says whether that was true.
+/// A database in WAL mode without a write-ahead log is not in use. To read it in the usual way,
+/// SQLite would create files in its directory. It is therefore read as immutable, and
+/// [`has_changed`](Database::has_changed) tells whether it was changed meanwhile.
 pub(super) struct Database {
     connection: Connection,
-    /// The file as it was opened, if SQLite takes it for one that nobody changes.
+    /// The file as it was opened, if SQLite reads it as immutable.
     quiet: Option<(PathBuf, Metadata)>,
 }
 
 impl Database {
-    /// Opens a database and begins to read it: all queries see it as it is now.
+    /// Opens a database and begins a read transaction: all queries see its current state.
     pub(super) fn open(path: &Path) -> Result<Database, String> {
         let failed = |error: std::io::Error| format!("cannot read: {error}");
         let mut header = Vec::new();
@@ -75,8 +75,8 @@ impl Database {
         Ok(!self.rows(query, &[&name], |_| ())?.is_empty())
     }
 
-    /// Whether the file was changed while it was read as one that nobody changes, so that what was
-    /// read may be wrong.
+    /// Whether the file was changed while it was read as immutable, so that the result may be
+    /// wrong.
     pub(super) fn has_changed(&self) -> bool {
         self.quiet.as_ref().is_some_and(|(path, before)| {
             let is_same = fs::metadata(path).is_ok_and(|now| {

@@ -1,5 +1,5 @@
 //! A step of a session in the form that most agents share: one message with its texts, tool calls,
-//! result and tokens. An importer fills it in; the facts of the log follow from it.
+//! result and tokens. An importer fills it in; the facts for the log are derived from it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ pub(super) struct Step {
     pub(super) latency_ms: Option<i64>,
     /// The error of a request that failed.
     pub(super) error: Option<String>,
-    /// The message is the agent's own: instructions, a summary, a notice.
+    /// The message was written by the client: instructions, a summary, a notice.
     pub(super) is_harness: bool,
     /// The first step of the response, if it is another one.
     pub(super) part_of: Option<Uuid>,
@@ -148,7 +148,7 @@ pub(super) struct Thread {
     pub(super) session: Option<String>,
     pub(super) cwd: Option<String>,
     pub(super) branch: Option<String>,
-    /// The agent, if the format does not tell it.
+    /// The agent, if the format does not determine it.
     pub(super) agent: Option<String>,
     /// The conversation that started this one.
     pub(super) parent: Option<Uuid>,
@@ -164,7 +164,7 @@ pub(super) struct Thread {
 /// The turns of entries each of which names the one before it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Tree {
-    /// The turn of each entry, or the turn before it if it is none.
+    /// The turn of each entry, or the turn before it if the entry is not a turn.
     turns: BTreeMap<String, Option<Uuid>>,
     latest: Option<Uuid>,
 }

@@ -24,7 +24,7 @@ impl<R: Read> Read for Tee<'_, R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let n = self.input.read(buf)?;
         if self.kept.len() + n > self.bytes_max {
-            let message = "the start of the pipe does not tell its format: name the format";
+            let message = "cannot tell the format from the start of the pipe: give --format";
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         self.kept.extend_from_slice(&buf[..n]);

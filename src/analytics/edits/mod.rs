@@ -1,5 +1,5 @@
-//! What the calls of edit tools change: the one table of such tools, and the shapes of their
-//! arguments. Shapes are read leniently, and what is not understood is never guessed.
+//! The changes made by calls of edit tools: the table of such tools, and the forms of their
+//! arguments. Arguments are parsed leniently; what is not understood is never guessed.
 
 mod patch;
 
@@ -20,7 +20,7 @@ words! {
     }
 }
 
-/// A change of a file by a tool call, as its arguments say.
+/// A change of a file by a tool call, according to its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct Edit {
@@ -29,7 +29,7 @@ pub struct Edit {
     /// How the file is changed.
     pub edit: EditKind,
     /// Number of lines that the call adds. A whole file counts with all its lines, whatever it
-    /// replaces. Absent, like `removed`, if the arguments do not tell.
+    /// replaces. Absent, like `removed`, if the arguments do not contain it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub added: Option<u64>,
     /// Number of lines that the call removes.
@@ -58,7 +58,7 @@ enum Tool {
     Deletes,
     /// Has a patch of the format of `apply_patch`.
     Patches,
-    /// Does what its argument `command` or `mode` says.
+    /// Its argument `command` or `mode` selects the operation.
     DoesAsTold,
     /// Runs commands, which may be `apply_patch`.
     Shell,
@@ -147,9 +147,9 @@ const CONTENTS: &[&str] = &["content", "file_text", "contents"];
 const LISTS: &[&str] = &["edits", "replacements", "files", "file"];
 const PATCHES: &[&str] = &["input", "patch", "patchText", "diff"];
 
-/// The changes that a call of this tool makes, by its arguments. `None` if the call changes no file:
-/// its tool is another one, it only shows a file, or its command is no `apply_patch`. An empty list
-/// if the tool changes files, but its arguments are not understood.
+/// The changes that a call of this tool makes, according to its arguments. `None` if the call
+/// changes no file: the tool is not an edit tool, the call only shows a file, or its command is not
+/// `apply_patch`. An empty list if the tool changes files, but its arguments are not understood.
 ///
 /// ```
 /// use decklog::analytics::edits_of;
@@ -166,12 +166,12 @@ pub fn edits_of(tool_name: &str, arguments: &str) -> Option<Vec<Edit>> {
         None if super::shell::TOOLS.contains(&tool_name) => Tool::Shell,
         None => return None,
     };
-    // Codex gives the patch itself in place of arguments.
+    // Codex passes the patch itself instead of arguments.
     if matches!(tool, Tool::Patches) && patch::is_patch(arguments) {
         return Some(patch::edits(arguments));
     }
     if tool == Tool::Shell {
-        // Most commands are none.
+        // Most commands are not.
         if !arguments.contains(patch::BEGIN) {
             return None;
         }
@@ -207,8 +207,8 @@ fn text<'m>(members: &'m Map<String, Value>, names: &[&str]) -> Option<&'m str> 
     names.iter().find_map(|name| members.get(*name)?.as_str())
 }
 
-/// The objects of a list of edits or files. Some models give the list as text, or one object in
-/// place of a list.
+/// The objects of a list of edits or files. Some models pass the list as text, or one object
+/// instead of a list.
 fn list(members: &Map<String, Value>) -> Vec<Map<String, Value>> {
     let object = |value: Value| match value {
         Value::Object(members) => Some(members),
@@ -241,8 +241,8 @@ fn edits(members: &Map<String, Value>, kind: EditKind) -> Vec<Edit> {
     vec![Edit::new(path, kind, lines(members, &parts, kind))]
 }
 
-/// The numbers of lines that an edit adds and removes. `None` if its arguments do not tell, as for
-/// one that replaces all occurrences of a text.
+/// The numbers of lines that an edit adds and removes. `None` if its arguments do not contain them,
+/// as for an edit that replaces all occurrences of a text.
 fn lines(
     members: &Map<String, Value>,
     parts: &[Map<String, Value>],

@@ -85,8 +85,8 @@ fn joined(directory: &str, path: &str) -> String {
     format!("{}/{path}", directory.trim_end_matches('/'))
 }
 
-/// The numbers of lines that a diff adds and removes: one with blocks that are searched and
-/// replaced, as of Cline and Roo, or a unified one. `None` for another.
+/// The numbers of lines that a diff adds and removes: a diff with search and replace blocks, as of
+/// Cline and Roo Code, or a unified diff. `None` for other texts.
 pub(super) fn lines_of_diff(diff: &str) -> Option<(u64, u64)> {
     if diff.lines().any(|line| line.starts_with("@@ ")) {
         let mut counts = (0, 0);
@@ -114,7 +114,7 @@ pub(super) fn lines_of_diff(diff: &str) -> Option<(u64, u64)> {
             }
             Some(false) if line.trim_end() == "=======" => part = Some(true),
             Some(false) if line.starts_with(":start_line:") || line.starts_with(":end_line:") => {}
-            // Roo ends the head of a block so.
+            // Roo Code ends the head of a block in this way.
             Some(false) if line == "-------" => old.clear(),
             Some(true) if is_sign('>', 5) || (is_sign('+', 5) && line.ends_with("REPLACE")) => {
                 let (added, removed) = super::changed(&old, &new);

@@ -42,7 +42,7 @@ const NAME_CHARS_MAX: usize = 60;
 /// A command, as the arguments of a call give it.
 #[derive(Debug, PartialEq)]
 pub(super) struct Command {
-    /// One word for a script, or the words of a program and its arguments.
+    /// One word if it is a script, else the program and its arguments.
     pub words: Vec<String>,
     /// The directory in which it runs, if the arguments name one.
     pub directory: Option<String>,
@@ -78,9 +78,9 @@ impl Command {
         }
     }
 
-    /// The program and, for programs that have such, the subcommand: `cargo test`, `git push`,
-    /// `npm run build`. Of a script it is the first command that does more than prepare for the
-    /// next one. What stands before a program, such as `sudo`, is left out.
+    /// The program and, for programs that have subcommands, the subcommand: `cargo test`, `git
+    /// push`, `npm run build`. For a script, this is the first command that does more than prepare
+    /// for the next one. A prefix such as `sudo` is left out.
     pub(super) fn name(&self) -> String {
         let name = match &self.words[..] {
             [script] => name_of_script(script, 0),
@@ -95,8 +95,7 @@ impl Command {
 /// Number of lines at the start and at the end of an outcome in which an exit code may stand.
 const LINES_READ: usize = 6;
 
-/// The exit code that an outcome tells: a member of its JSON, or a line that says so at its start or
-/// its end.
+/// The exit code in an outcome: a member of its JSON object, or a line at its start or its end.
 pub(super) fn exit_code(outcome: &str) -> Option<i64> {
     #[derive(Deserialize)]
     struct Outcome {
@@ -150,7 +149,7 @@ fn code_of_line(line: &str) -> Option<i64> {
     code.trim_end_matches(['>', '.']).trim().parse().ok()
 }
 
-/// The first line of an error that says what went wrong: not the exit code, and no heading.
+/// The first line of an error that says what went wrong: neither the exit code nor a heading.
 pub(super) fn first_line(error: &str) -> Option<&str> {
     let starts = [
         "Chunk ID: ",

@@ -37,10 +37,10 @@ pub struct CommandLatencyMs {
 pub struct CommandSums {
     /// Number of runs.
     pub runs: u64,
-    /// Number of runs that failed: their call failed, or their outcome tells an exit code other
+    /// Number of runs that failed: their call failed, or their outcome has an exit code other
     /// than 0.
     pub failed: u64,
-    /// Number of runs that the user or the client did not allow. They are not counted as failed.
+    /// Number of runs that the user or the client denied. They are not counted as failed.
     pub denied: u64,
     /// Number of runs without an outcome.
     pub running: u64,
@@ -60,7 +60,7 @@ pub struct CommandFailure {
     pub at: Option<Timestamp>,
     /// The start of the command, in one line.
     pub command: String,
-    /// The first line that says what went wrong. Absent if nothing does.
+    /// The first line of its output that says what went wrong. Absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The conversation of the call, if it is in the log.
@@ -76,7 +76,7 @@ pub struct CommandFailure {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct CommandRow {
-    /// The program and, for programs that have such, its subcommand: `cargo test`.
+    /// The program and, for programs that have subcommands, the subcommand: `cargo test`.
     pub command: String,
     /// The sums of its runs.
     #[serde(flatten)]
@@ -96,11 +96,11 @@ pub struct CommandsReport {
     pub row_count: usize,
     /// The sums of all rows, including those past the limit.
     pub total: CommandSums,
-    /// Number of calls of shells whose arguments have no command.
+    /// Number of shell calls without a recognised command in their arguments.
     pub not_understood: u64,
 }
 
-/// The sums of a command, before the last ones are known.
+/// The sums of a command while they are collected.
 #[derive(Default)]
 struct Sums {
     counts: CommandSums,
@@ -181,7 +181,7 @@ impl Sums {
 }
 
 impl Analytics {
-    /// Shell commands by program and subcommand, those that fail most first. A command such as
+    /// Shell commands by program and subcommand, most failures first. A command such as
     /// `cd x && sudo timeout 60 cargo test` counts as `cargo test`.
     ///
     /// ```
@@ -203,7 +203,7 @@ impl Analytics {
     /// ```
     ///
     /// # Errors
-    /// The error of reading records; [`InvalidInput`](crate::ErrorKind::InvalidInput) if `until` is
+    /// Errors of reading records; [`InvalidInput`](crate::ErrorKind::InvalidInput) if `until` is
     /// before `since`.
     pub fn commands(&self, query: &WorkQuery) -> Result<CommandsReport> {
         let mut all: HashMap<String, Sums> = HashMap::new();

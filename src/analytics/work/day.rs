@@ -1,5 +1,5 @@
-//! What was done in a period: the sessions of each project, the files that they changed, the calls
-//! that failed, and what all of it took.
+//! What agents did in a period: the sessions of each project, the files that they changed, the
+//! calls that failed, tokens and cost.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -18,7 +18,7 @@ use crate::collections::{MessageQuery, Order, priced};
 use crate::error::Result;
 use crate::record::{Timestamp, ToolCall};
 
-/// The sums of what was done.
+/// The sums of a project or a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct WorkSums {
@@ -39,7 +39,7 @@ pub struct WorkSums {
     pub lines: LineSums,
 }
 
-/// What was done in a session, with its sub-agents.
+/// A session in the period, with its sub-agents.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct SessionWork {
@@ -57,9 +57,9 @@ pub struct SessionWork {
     /// The last message or call of the period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// Number of sub-agents that did something.
+    /// Number of sub-agents with a message or call in the period.
     pub sub_agents: u64,
-    /// What it took.
+    /// The sums of the session.
     #[serde(flatten)]
     pub sums: WorkSums,
 }
@@ -78,7 +78,7 @@ impl SessionWork {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct FileWork {
-    /// The path, relative to the workspace if it is below it.
+    /// The path, relative to the workspace if the file is inside it.
     pub path: String,
     /// Number of changes.
     pub changes: u64,
@@ -98,22 +98,22 @@ pub struct FailureWork {
     pub command: Option<String>,
     /// Number of calls that failed or were denied.
     pub failures: u64,
-    /// Why the last of them failed, in one line.
+    /// The error of the last of them, in one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// What was done in a project.
+/// A project in the period.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct ProjectWork {
-    /// The project. Absent for what has none, such as calls without a conversation.
+    /// The project. Absent for records without one, such as calls without a conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// The sums of its sessions.
     #[serde(flatten)]
     pub sums: WorkSums,
-    /// Its sessions, by their first message or call of the period.
+    /// Its sessions, sorted by their first message or call of the period.
     pub sessions: Vec<SessionWork>,
     /// The files that were changed, most changes first.
     pub changed_files: Vec<FileWork>,
@@ -121,7 +121,7 @@ pub struct ProjectWork {
     pub failures: Vec<FailureWork>,
 }
 
-/// What was done in a period.
+/// What agents did in a period.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct WorkReport {
@@ -226,9 +226,9 @@ impl Done {
 }
 
 impl Analytics {
-    /// What was done in a period: for each project its sessions, the files that were changed, the
-    /// calls that failed, and tokens and cost. The sessions of sub-agents are a part of the session
-    /// that started them. Only what happened within the period counts. The limit is not used.
+    /// What agents did in a period: for each project its sessions, the changed files, the failed
+    /// calls, tokens and cost. Sub-agents count with the session that started them. Only messages
+    /// and calls within the period count. The limit is not used.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};

@@ -20,8 +20,8 @@ use crate::store::Store;
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct FileRow {
-    /// The path: relative to the workspace of the conversation of the latest change if it is below
-    /// it, else as the agent gave it.
+    /// The path: relative to the workspace of the conversation of the latest change if the file is
+    /// inside it, else as the agent gave it.
     pub path: String,
     /// The absolute path, if the agent gave it or the workspace is known; else as `path`.
     pub whole_path: String,
@@ -37,7 +37,7 @@ pub struct FileRow {
     pub failed: u64,
     /// Number of conversations, each with its sub-agents, that changed the file or tried to.
     pub conversations: u64,
-    /// The agents or clients that did, in alphabetical order.
+    /// The agents or clients of these conversations, in alphabetical order.
     pub agents: Vec<String>,
     /// The lines of its changes.
     #[serde(flatten)]
@@ -53,7 +53,7 @@ pub struct FileChange {
     pub at: Option<Timestamp>,
     /// The tool.
     pub tool_name: String,
-    /// What became of the call.
+    /// The outcome of the call.
     pub status: CallEnd,
     /// What it changed.
     #[serde(flatten)]
@@ -61,7 +61,8 @@ pub struct FileChange {
     /// The conversation of the call, if it is in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conversation_id: Option<Uuid>,
-    /// The title of the conversation, or of the one that started it if it is of a sub-agent.
+    /// The title of the conversation. For a sub-agent, the title of the conversation that started
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The last prompt before the call, in one line.
@@ -81,8 +82,7 @@ pub struct FilesReport {
     pub rows: Vec<FileRow>,
     /// Number of rows without the limit.
     pub row_count: usize,
-    /// If the path that was asked for is that of one file: its changes, latest first, as many as
-    /// the limit allows.
+    /// If the given path is that of one file: its changes, latest first, up to the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<FileChange>>,
     /// Number of calls of edit tools whose arguments were not understood, by tool.
@@ -130,7 +130,7 @@ impl Changed {
     }
 }
 
-/// A change of the file that was asked for.
+/// A change of the file in question.
 struct Found {
     at: i64,
     turn: Uuid,
@@ -139,9 +139,9 @@ struct Found {
 }
 
 impl Analytics {
-    /// The files that agents changed, by the calls of their edit tools, latest change first. `path`
-    /// is a directory, a pattern with `*`, `**` and `?`, or a file, whose changes are then listed
-    /// too. It is compared with absolute paths and with those relative to the workspaces.
+    /// The files that agents changed by calls of edit tools, latest change first. `path` is a
+    /// directory, a pattern with `*`, `**` and `?`, or a file; for a file, its changes are listed
+    /// too. `path` is compared with absolute paths and with paths relative to the workspaces.
     ///
     /// ```
     /// # use decklog::{Store, ToolCallReq, ToolCallDone, ToolStatus};

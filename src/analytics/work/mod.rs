@@ -46,7 +46,7 @@ pub struct WorkQuery {
 }
 
 words! {
-    /// What became of a call.
+    /// The outcome of a call.
     CallEnd("status") {
         /// It has no outcome yet.
         Requested = "requested",
@@ -54,7 +54,7 @@ words! {
         Completed = "completed",
         /// The tool failed.
         Failed = "failed",
-        /// The user or the client did not let it run.
+        /// The user or the client denied it.
         Denied = "denied",
     }
 }
@@ -86,7 +86,7 @@ fn has_failed(done: &ToolCallDone) -> bool {
         .is_some_and(|code| code != 0)
 }
 
-/// Whether a failed call did not run because somebody refused it, by the words of the agents.
+/// Whether a failed call did not run because it was denied, according to the error texts of agents.
 fn is_denied(done: &ToolCallDone) -> bool {
     const WORDS: [&str; 6] = [
         "doesn't want to proceed with this tool use",
@@ -101,7 +101,7 @@ fn is_denied(done: &ToolCallDone) -> bool {
     ["denied", "rejected"].contains(&kind) || WORDS.iter().any(|start| words.contains(start))
 }
 
-/// Why a call failed, in one line.
+/// The error of a call, in one line.
 fn why_failed(done: &ToolCallDone) -> Option<String> {
     let words = [&done.error_msg, &done.outcome_json, &done.error_kind];
     let line = words
@@ -227,18 +227,18 @@ fn pages<C>(mut page: impl FnMut(Option<C>) -> Result<Option<C>>) -> Result<()> 
     Ok(())
 }
 
-/// A time of a record. A forged line may have one outside the calendar.
+/// A time of a record. A forged line may have a time outside the calendar.
 fn moment(at: i64) -> Option<Timestamp> {
     Timestamp::from_ms(at).ok()
 }
 
-/// The sums of lines that are added and removed. What is not known counts as nothing.
+/// The sums of added and removed lines. Unknown numbers count as 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "wire", derive(utoipa::ToSchema))]
 pub struct LineSums {
-    /// Number of lines that the changes add, as far as their arguments tell.
+    /// Number of added lines, as far as it is known from the arguments.
     pub added: u64,
-    /// Number of lines that the changes remove, as far as their arguments tell.
+    /// Number of removed lines, as far as it is known from the arguments.
     pub removed: u64,
 }
 

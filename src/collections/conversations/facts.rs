@@ -1,4 +1,4 @@
-//! What reports say of conversations.
+//! What reports show of conversations.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ const AT_A_TIME: usize = 100;
 /// Maximum number of conversations that started one another.
 const DEPTH_MAX: usize = 64;
 
-/// What reports say of a conversation.
+/// What reports show of a conversation.
 #[derive(Debug, Clone)]
 pub(crate) struct ConversationFacts {
     pub project: Option<String>,

@@ -21,7 +21,7 @@ use crate::atif::model::{self, Trajectory, VERSION_PREFIX};
 pub(super) struct Atif;
 
 impl Agent for Atif {
-    /// None: each program that runs agents has its own.
+    /// None: each program that runs agents has its own directories.
     fn places(&self, _home: &Home) -> Vec<PathBuf> {
         Vec::new()
     }
@@ -77,7 +77,7 @@ impl Items<'_, '_, '_> {
         let version = &document.schema_version;
         if !version.starts_with(VERSION_PREFIX) {
             let version: String = version.chars().take(80).collect();
-            return Err(format!("{version:?} is no version of ATIF that is read"));
+            return Err(format!("{version:?} is not a supported version of ATIF"));
         }
         let own = model::own(&document.extra).and_then(|own| own.get("conversation"));
         let Some(own) = own.and_then(|own| own.as_object()) else {

@@ -21,7 +21,7 @@ impl Items<'_, '_, '_> {
     pub(super) fn restore(&mut self, document: &Trajectory, of: &Own) -> Result<(), String> {
         let id = document.trajectory_id.as_deref();
         let id = id.and_then(|id| Uuid::try_parse(id).ok());
-        let talk = id.ok_or("trajectory_id is no UUID, but extra.decklog has a conversation")?;
+        let talk = id.ok_or("trajectory_id is not a UUID, but extra.decklog has a conversation")?;
         let conversation = own::conversation(of.clone(), talk)?;
         let mut restored = Restored {
             talk,
@@ -64,7 +64,7 @@ impl Restored {
         let messages = of_step.and_then(|own| own.get("messages")?.as_array());
         let mut first = true;
         for of in messages.into_iter().flatten() {
-            let of = of.as_object().ok_or("a message that is no object")?;
+            let of = of.as_object().ok_or("a message is not an object")?;
             let from_step = |name: &str| match name {
                 "content" => Some(text.to_owned()),
                 "reasoning" => step.reasoning_content.clone(),
@@ -170,7 +170,7 @@ impl Restored {
         let turns = of.get(own::TURNS).and_then(|turns| turns.as_array());
         let turns = turns.into_iter().flatten();
         let turns = turns.map(|of| {
-            let of = of.as_object().ok_or("a turn that is no object")?;
+            let of = of.as_object().ok_or("a turn is not an object")?;
             own::turn(of.clone(), self.talk, own::said(message))
         });
         turns.collect()

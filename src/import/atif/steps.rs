@@ -116,7 +116,7 @@ fn time(step: &Step) -> Result<Option<i64>, String> {
     // Times of Python without an offset are in UTC.
     let time = serde_json::from_value::<Timestamp>(Value::String(text.replacen(' ', "T", 1)));
     let shown: String = text.chars().take(80).collect();
-    let time = time.map_err(|_| format!("the timestamp {shown:?} is no ISO 8601 time"))?;
+    let time = time.map_err(|_| format!("the timestamp {shown:?} is not an ISO 8601 time"))?;
     Ok(Some(time.at()))
 }
 

@@ -84,7 +84,7 @@ pub(super) fn read(whole: &mut Whole<'_, '_>, format: &'static str) -> Result<()
     };
     let task = path.parent().and_then(Path::file_name);
     let Some(task) = task.and_then(|name| name.to_str()) else {
-        return Err("the folder of a task has its id as its name".to_owned());
+        return Err("the directory of the task has no name, which would be its id".to_owned());
     };
     let item = whole.beside(HISTORY_ITEM);
     let item = item.and_then(|json| serde_json::from_str::<HistoryItem>(&json).ok());

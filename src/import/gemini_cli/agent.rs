@@ -91,7 +91,7 @@ pub(in crate::import) fn document(
         return Ok(());
     };
     let Some(entry) = json::object::<Entry<'_>>(document.get())? else {
-        return Err("not the document of a chat".to_owned());
+        return Err("not a chat document".to_owned());
     };
     chat.begin(&entry)?;
     if let Some(titled) = chat.titled(entry.summary)? {

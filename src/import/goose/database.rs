@@ -60,7 +60,7 @@ struct Usage {
 pub(super) fn read(whole: &mut Whole<'_, '_>) -> Result<(), String> {
     let database = Database::open(whole.path)?;
     if !database.has_table("sessions")? || !database.has_table("messages")? {
-        return Err("no database of Goose: it has no sessions".to_owned());
+        return Err("not a database of Goose: it has no table of sessions".to_owned());
     }
     let has_ledger = database.has_table("usage_ledger")?;
     let before = whole.cursor.take();

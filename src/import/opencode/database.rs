@@ -73,7 +73,7 @@ impl Mark {
 pub(super) fn read(whole: &mut Whole<'_, '_>) -> Result<(), String> {
     let database = Database::open(whole.path)?;
     if !database.has_table("session")? || !database.has_table("part")? {
-        return Err("no database of opencode: it has no sessions".to_owned());
+        return Err("not a database of opencode: it has no table of sessions".to_owned());
     }
     let before = whole.cursor.take();
     let known: Option<Mark> = before

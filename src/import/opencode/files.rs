@@ -99,7 +99,7 @@ pub(super) fn read_stored(whole: &mut Whole<'_, '_>) -> Result<(), String> {
     };
     let is_name = |id: &str| !id.is_empty() && !id.contains(['/', '\\', '.']);
     if !is_name(&info.id) {
-        return Err("the id of the session is no name of a file".to_owned());
+        return Err("the id of the session is not a valid file name".to_owned());
     }
     let mut items = Vec::new();
     for (json, mut touched) in documents(&storage.join("message").join(&info.id))? {

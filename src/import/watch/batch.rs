@@ -1,4 +1,4 @@
-//! Imports the files that changed, with what earlier imports knew of the others.
+//! Imports the files that changed, with what earlier imports know about the others.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! What the operating system tells about files. It may be lost, or unavailable.
+//! Events of the operating system about files. They may be lost or unavailable.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 use super::tree::source_of;
 use crate::import::agent::is_source;
 
-/// Maximum number of paths that wait. Beyond it, all files are looked at.
+/// Maximum number of queued paths. Beyond it, all files are checked.
 const PATHS_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
@@ -59,13 +59,13 @@ fn lost() -> notify::Event {
     notify::Event::new(EventKind::Other).set_flag(notify::event::Flag::Rescan)
 }
 
-/// Ends the waiting of a [`Watcher`](super::Watcher), from any thread.
+/// Stops a [`Watcher`](super::Watcher), from any thread.
 #[derive(Debug, Clone)]
 pub struct Stopper(Arc<Shared>);
 
 impl Stopper {
-    /// Ends the current and all later calls of [`next`](super::Watcher::next), after the import
-    /// that is under way.
+    /// Ends the current and all later calls of [`next`](super::Watcher::next), after the import in
+    /// progress.
     pub fn stop(&self) {
         self.0.heard.lock().1 = true;
         self.0.changed.notify_all();

@@ -1,9 +1,9 @@
-//! Follows the session files of agents: imports what is there, then what comes.
+//! Follows the session files of agents: imports existing sessions, then new lines.
 //!
-//! The system's notices of changed files say what to read, and all files are looked at from time to
-//! time for what these miss. Each import reads only the files that changed. The checkpoints of
-//! imports stay in memory and are written every few seconds and at the end. A watcher that is killed
-//! before reads some files again, which adds nothing.
+//! Events of the operating system tell which files to read. All files are also checked from time to
+//! time, because events can be lost. Each import reads only the files that changed. The checkpoints
+//! of imports stay in memory and are written every few seconds and at the end. If the watcher is
+//! killed before that, it reads some files again, which adds nothing.
 
 mod batch;
 mod events;
@@ -36,22 +36,22 @@ use crate::store::Store;
 
 /// Default of [`Watcher::rescan_every`].
 const RESCAN: Duration = Duration::from_secs(60);
-/// The least time between two looks at all files if the system does not tell of all changes.
+/// Minimum time between two checks of all files if the system does not report all changes.
 const POLL_MIN: Duration = Duration::from_secs(2);
 /// How long changes are collected before they are imported.
 const COLLECT: Duration = Duration::from_millis(100);
-/// How long checkpoints stay in memory alone.
+/// How long checkpoints stay only in memory.
 const SAVE_AFTER: Duration = Duration::from_secs(5);
-/// How long nothing must have changed for the store to be closed.
+/// The store is closed after this time without a change.
 const IDLE: Duration = Duration::from_secs(20);
-/// The longest time without a look at the clock.
+/// Maximum time between two reads of the clock.
 const TICK: Duration = Duration::from_secs(5);
-/// Bytes of files that one import reads at most, unless a single file has more.
+/// Maximum number of bytes that one import reads, unless a single file has more.
 const IMPORT_BYTES_MAX: u64 = 64 << 20;
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(30);
 
-/// Follows files and folders of sessions, and imports what is new in them.
+/// Follows session files and directories, and imports what is new in them.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -68,9 +68,9 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 /// # Ok::<(), decklog::Error>(())
 /// ```
 ///
-/// The paths need not exist yet. Any number of watchers and imports may have the same store and the
+/// The paths need not exist yet. Any number of watchers and imports can use the same store and the
 /// same paths: each record is added once. Dropping a watcher without [`finish`](Watcher::finish)
-/// loses nothing; the next import reads more.
+/// loses nothing; the next import reads some files again.
 pub struct Watcher {
     /// `None` while it is closed.
     store: Option<Store>,
@@ -102,7 +102,8 @@ struct Seen {
 }
 
 impl Watcher {
-    /// A watcher of these paths. Nothing is read before the first [`next`](Watcher::next).
+    /// Creates a watcher of these paths. Nothing is read before the first call of
+    /// [`next`](Watcher::next) or [`catch_up`](Watcher::catch_up).
     pub fn new(store: Store, paths: impl IntoIterator<Item = impl Into<PathBuf>>) -> Watcher {
         let paths = paths.into_iter().map(|path| {
             let path = path.into();
@@ -125,24 +126,24 @@ impl Watcher {
         }
     }
 
-    /// Sets how often all files are looked at, for changes that the system does not tell of. Also
-    /// what could not be read is then tried again. Default: 60 s.
+    /// Sets how often all files are checked, for changes that the system does not report. Files
+    /// that could not be read are then retried too. Default: 60 s.
     #[must_use]
     pub fn rescan_every(mut self, interval: Duration) -> Watcher {
         self.rescan = interval;
         self
     }
 
-    /// Sets what happens if the store's retention would remove some of what the paths have at the
-    /// start. Default: [`Expired::Refuse`].
+    /// Sets what happens if the store's retention would remove some of the records in the files at
+    /// the start. Default: [`Expired::Refuse`].
     #[must_use]
     pub fn expired(mut self, expired: Expired) -> Watcher {
         self.expired = Some(expired);
         self
     }
 
-    /// Closes the store while nothing changes, and opens it with this function. The memory of its
-    /// index is free then. Default: it stays open.
+    /// Closes the store while nothing changes, which frees the memory of its index, and reopens it
+    /// with this function. Default: it stays open.
     #[must_use]
     pub fn close_when_idle(mut self, open: impl Fn() -> Result<Store> + Send + 'static) -> Watcher {
         self.reopen = Some(Box::new(open));
@@ -159,12 +160,12 @@ impl Watcher {
         self.tree.events.stopper()
     }
 
-    /// Imports what the files have now. Returns one report of it.
+    /// Imports the current contents of the files. Returns one report.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if retention would remove some of it and
-    /// [`Expired::Refuse`] is set; nothing is written then. Errors of the store: what was not
-    /// imported is tried again by [`next`](Watcher::next).
+    /// [`Expired::Refuse`] is set; nothing is written then. Errors of the store; files that were
+    /// not imported are retried by [`next`](Watcher::next).
     pub fn catch_up(&mut self) -> Result<Report> {
         self.admit()?;
         let mut sum = Report::default();
@@ -182,8 +183,9 @@ impl Watcher {
     /// [`stop`](Stopper::stop).
     ///
     /// # Errors
-    /// Those of [`catch_up`](Watcher::catch_up) about what retention would remove, at the first
-    /// call. Errors of the store are told as [`News::Waiting`], and what failed is tried again.
+    /// At the first call, the error of [`catch_up`](Watcher::catch_up) about records that retention
+    /// would remove. Errors of the store are reported as [`News::Waiting`], and the import is
+    /// retried.
     pub fn next(&mut self, wait: Duration) -> Result<Option<News>> {
         self.admit()?;
         let end = Instant::now() + wait;
@@ -209,7 +211,7 @@ impl Watcher {
         }
     }
 
-    /// Saves how far the files were read. Their next import then reads only what is new.
+    /// Saves how far each file was read, so that the next import reads only what is new.
     pub fn finish(mut self) {
         self.save();
     }
@@ -234,7 +236,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// When there is something to do, if no event comes.
+    /// When there is something to do, if no event arrives.
     fn due(&self, now: Instant) -> Instant {
         let pulse = &self.pulse;
         let collected = self.tree.events.since().map(|since| since + COLLECT);
@@ -304,7 +306,7 @@ impl Watcher {
         }
     }
 
-    /// Looks at all files.
+    /// Checks all files.
     fn look_at_all(&mut self) {
         let began = Instant::now();
         let found = self.tree.scan();

@@ -1,4 +1,4 @@
-//! What a watcher tells.
+//! What a watcher reports.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -11,25 +11,25 @@ use crate::import::report::{FileState, Report};
 use crate::import::{Broken, Format};
 use crate::store::Store;
 
-/// What a [`Watcher`](super::Watcher) tells.
+/// What a [`Watcher`](super::Watcher) reports.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum News {
     /// Records were added, or files are broken that were not before.
     Imported {
-        /// What was read. A short file is read from its start when it grew, so only `added` counts
-        /// what is new. `broken` lists what was not told before.
+        /// The report of the import. A short file that grew is read from its start, so only `added`
+        /// counts what is new. `broken` lists only what was not reported before.
         report: Box<Report>,
         /// The files of which records were added.
         additions: Vec<Addition>,
     },
     /// The store cannot be written now, for example because the disk is full or another process
-    /// holds the lock. The watcher tries again, and tells this once.
+    /// holds the lock. The watcher retries, and reports this once.
     Waiting(Error),
     /// The store can be written again.
     Resumed,
-    /// The system does not tell of changes in some folder, for the reason given: its files are
-    /// looked at every few seconds instead.
+    /// The system does not report changes in some directory, for the given reason. Its files are
+    /// checked every few seconds instead.
     Polling(String),
 }
 
@@ -72,7 +72,7 @@ impl Addition {
     }
 }
 
-/// What was told of files, so that it is told once.
+/// What was reported about files, so that it is reported once.
 #[derive(Debug, Default)]
 pub(super) struct Told(HashSet<(String, u64, String)>);
 
@@ -80,7 +80,7 @@ pub(super) struct Told(HashSet<(String, u64, String)>);
 const TOLD_MAX: usize = 10_000;
 
 impl Told {
-    /// Leaves only what was not told before.
+    /// Keeps only what was not reported before.
     pub(super) fn retain_new(&mut self, report: &mut Report) {
         report.broken.retain(|broken| self.is_new(broken));
         let new = &report.broken;

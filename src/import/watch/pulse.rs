@@ -1,11 +1,11 @@
-//! When a watcher does what.
+//! The schedule of a watcher.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use super::{RETRY_MAX, RETRY_MIN, SAVE_AFTER};
 
-/// A clock that went on this much longer than the other was not slowed by load: the machine slept,
-/// or the clock was set.
+/// If one clock is ahead of the other by more than this, the cause is not load: the machine was
+/// suspended, or the clock was set.
 const SLEPT: Duration = Duration::from_secs(10);
 /// The share of the time that imports may take while files change.
 const SHARE: u32 = 4;
@@ -13,7 +13,7 @@ const SHARE: u32 = 4;
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 pub(super) struct Pulse {
-    /// When all files are looked at.
+    /// When all files are checked.
     pub(super) rescan_at: Instant,
     /// When checkpoints are written, if there are new ones.
     pub(super) save_at: Option<Instant>,
@@ -21,7 +21,7 @@ pub(super) struct Pulse {
     pub(super) not_before: Instant,
     /// When a file changed last.
     pub(super) changed_at: Instant,
-    /// The pause before the next try, while the store cannot be written.
+    /// The pause before the next attempt, while the store cannot be written.
     retry: Option<Duration>,
     looked_at: (Instant, SystemTime),
 }
@@ -39,8 +39,8 @@ impl Pulse {
         }
     }
 
-    /// Whether the machine slept since the last call. The monotonic clock of some systems stops
-    /// meanwhile; that of others shows a late call.
+    /// Whether the machine was suspended since the last call. On some systems the monotonic clock
+    /// stops meanwhile; on others it shows a late call.
     pub(super) fn has_slept(&mut self) -> bool {
         let now = (Instant::now(), SystemTime::now());
         let (before, wall_before) = std::mem::replace(&mut self.looked_at, now);

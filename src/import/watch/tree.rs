@@ -1,4 +1,4 @@
-//! The watched paths: which folders are below them, and which files an event is about.
+//! The watched paths: the directories below them, and the files that an event is about.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -16,7 +16,7 @@ pub(super) struct Look {
     pub(super) found: Vec<Found>,
     /// Files that are gone.
     pub(super) gone: Vec<PathBuf>,
-    /// Whether all paths are to be looked at.
+    /// Whether all paths are to be checked.
     pub(super) is_rescan_needed: bool,
 }
 
@@ -198,7 +198,7 @@ impl Tree {
         }
     }
 
-    /// What these events are about.
+    /// The files that these events are about.
     pub(super) fn heed(&mut self, heard: Heard) -> Look {
         let mut look = Look {
             is_rescan_needed: heard.is_lost,

@@ -38,7 +38,7 @@ struct Stored {
 pub(super) fn read(whole: &mut Whole<'_, '_>) -> Result<(), String> {
     let database = Database::open(whole.path)?;
     if !database.has_table("threads")? {
-        return Err("no database of Zed's threads: it has none".to_owned());
+        return Err("not a database of Zed: it has no table of threads".to_owned());
     }
     let before = whole.cursor.take();
     let known: Option<Mark> = before
@@ -117,7 +117,7 @@ fn data(row: &Row<'_>) -> Result<Vec<u8>, String> {
     match text(row, "data_type").as_deref() {
         Some("json") | None => Ok(bytes),
         Some("zstd") => unpacked(&bytes),
-        Some(other) => Err(format!("data of the unknown type {other:?}")),
+        Some(other) => Err(format!("unknown data type {other:?}")),
     }
 }
 

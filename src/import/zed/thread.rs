@@ -367,7 +367,7 @@ impl<'r, 'a, 'log> Reader<'r, 'a, 'log> {
             "user" => Role::User,
             "assistant" => Role::Assistant,
             "system" => Role::System,
-            role => return Err(format!("the unknown role {role:?}")),
+            role => return Err(format!("unknown role {role:?}")),
         };
         let mut step = self.step(&key, role);
         step.texts.extend(message.text);
