@@ -4,7 +4,7 @@
 compare.py [--decklog BINARY] [--scratch DIR] AGENT=PATH...
 
 AGENT is one of claude, codex, copilot, gemini, pi and qwen; PATH is a session file, or a directory
-of such. The files are copied to where the agent keeps them, in a new home directory. Then both
+of session files. The files are copied to where the agent keeps them, in a new home directory. Then both
 programs read these copies. ccusage comes from npm into DIR, or into a temporary directory.
 Days are UTC days. Costs are equal if they differ by less than a millionth of a dollar.
 

@@ -60,7 +60,7 @@ query! {
             session_id: String = "session" "ID",
             /// Only conversations with this `parent_id`, such as those of sub-agents.
             parent_id: Uuid = "parent" "ID",
-            /// Only conversations that this program ran, such as `claude-code`.
+            /// Only conversations of this agent, such as `claude-code`.
             agent: String = "agent" "NAME",
             /// Only conversations with this status.
             status: ConversationStatus = "status" "STATUS",

@@ -87,7 +87,7 @@ fn sessions_of_agents_have_known_costs() {
         ),
         (
             &["stats", "cost", "--by", "mode"][..],
-            "no rows by config, mode",
+            "cannot be grouped by config, mode",
         ),
         (
             &["stats", "cost", "--group", "model"][..],

@@ -178,8 +178,11 @@ fn what_makes_no_sense_is_told() {
     let log = log();
     for (args, words) in [
         (&["stats", "--by", "day,week"][..], "several periods"),
-        (&["stats", "--by", "tool,day"][..], "of their own"),
-        (&["stats", "errors", "--by", "session"][..], "of their own"),
+        (&["stats", "--by", "tool,day"][..], "cannot be combined"),
+        (
+            &["stats", "errors", "--by", "session"][..],
+            "cannot be combined",
+        ),
         (
             &["stats", "--by", "day", "--bucket", "day"][..],
             "cannot be used with",
