@@ -195,7 +195,7 @@ impl Error {
     }
 
     /// The message, without the path.
-    pub(crate) fn reason(&self) -> String {
+    pub fn reason(&self) -> String {
         let Inner {
             message, source, ..
         } = &*self.0;

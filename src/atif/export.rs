@@ -53,7 +53,8 @@ impl Store {
         Ok(Some(text?))
     }
 
-    /// Calls `each` with the documents of the conversations that match the query, oldest first. A
+    /// Calls `each` with the documents of the conversations that match the query, oldest first
+    /// unless the query has a `sort`. A
     /// document includes all sub-agents of its conversation. A sub-agent that matches has its own
     /// document only if the conversation that started it does not match.
     ///
@@ -64,8 +65,12 @@ impl Store {
         query: &ConversationQuery,
         mut each: impl FnMut(String) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
+        let order = match query.sort {
+            Some(_) => query.order,
+            None => Order::OldestFirst,
+        };
         let query = ConversationQuery {
-            order: Order::OldestFirst,
+            order,
             limit: usize::MAX,
             ..query.clone()
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use decklog::Kind;
-use decklog::analytics::Budget;
+use decklog::analytics::{Bucket, Budget};
 use decklog::health::{Damage, DamageClass, DamageCounts, Health, LockState, Usage, Verification};
 use decklog::human::{count, counted, dollars, percent};
 use decklog::retention::NextRemoval;
@@ -152,11 +152,14 @@ fn note_of_budget(budget: &Budget) -> Option<String> {
 
 /// What was spent of a budget.
 pub fn budget_used(budget: &Budget) -> String {
+    let period = match budget.period {
+        Bucket::Day => "today".to_owned(),
+        other => format!("this {}", other.as_str()),
+    };
     format!(
-        "{} of {} spent this {} ({})",
+        "{} of {} spent {period} ({})",
         dollars(budget.spent_usd),
         dollars(budget.budget_usd),
-        budget.period.as_str(),
         percent(budget.used())
     )
 }

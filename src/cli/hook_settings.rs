@@ -165,7 +165,7 @@ fn without_ours(entry: &Value) -> Option<Value> {
     Some(entry)
 }
 
-/// Whether a command is `decklog hook`, with any path.
+/// Whether a command is `decklog hook`, with any path, or that of this program under another name.
 fn is_ours(command: &str) -> bool {
     let (program, rest) = match command.chars().next() {
         Some(mark @ ('\'' | '"')) => {
@@ -177,7 +177,9 @@ fn is_ours(command: &str) -> bool {
     };
     let name = program.rsplit(['/', '\\']).next().unwrap_or_default();
     let name = name.strip_suffix(".exe").unwrap_or(name);
-    name == "decklog" && rest.split_whitespace().next() == Some("hook")
+    let own = std::env::current_exe();
+    let is_own = || own.is_ok_and(|own| own.file_stem().is_some_and(|stem| stem == name));
+    rest.split_whitespace().next() == Some("hook") && (name == "decklog" || is_own())
 }
 
 /// The settings file of Claude Code, behind any links.

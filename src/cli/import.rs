@@ -152,7 +152,7 @@ fn import(store: &Store, args: &Args, paths: &[PathBuf], is_json: bool) -> Resul
             refused.push(Broken {
                 file: path.display().to_string(),
                 line: 0,
-                reason: error.to_string(),
+                reason: error.reason(),
             });
             Ok(())
         }

@@ -6,6 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf, absolute};
 use std::process::{Command, Stdio};
 
+use decklog::import::PLACE_VARIABLES;
+
 use super::context::Context;
 use super::escape::one_line;
 use super::exit::{Exit, Failure};
@@ -14,9 +16,7 @@ use super::output;
 const IS_MACOS: bool = cfg!(target_os = "macos");
 const UNIT: &str = "decklog-watch.service";
 const LABEL: &str = "decklog.watch";
-/// Variables that change what is watched or written. A service does not inherit those of the
-/// shell.
-const VARIABLES: [&str; 3] = ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "DECKLOG_USER_ID_KEY"];
+const KEY_VARIABLE: &str = "DECKLOG_USER_ID_KEY";
 
 /// What the service runs.
 pub struct Service {
@@ -56,9 +56,11 @@ fn text(path: &Path) -> io::Result<String> {
     })
 }
 
+/// The variables that change what is watched or written. A service does not inherit those of the
+/// shell.
 fn variables() -> Vec<(String, String)> {
-    let of = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
-    let set = VARIABLES.into_iter().filter_map(of);
+    let of = |name: &&str| Some(((*name).to_owned(), std::env::var(name).ok()?));
+    let set = PLACE_VARIABLES.iter().chain([&KEY_VARIABLE]).filter_map(of);
     set.filter(|(_, value)| !value.is_empty() && !value.contains(['\n', '\r']))
         .collect()
 }

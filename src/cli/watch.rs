@@ -18,6 +18,8 @@ use super::{import, output, service, time};
 const WAIT: Duration = Duration::from_secs(3600);
 /// Maximum number of broken files that one import names.
 const BROKEN_SHOWN_MAX: usize = 5;
+/// Maximum number of missing paths that are named.
+const MISSING_SHOWN_MAX: usize = 5;
 
 /// Import the sessions of agents, and follow them
 ///
@@ -125,17 +127,7 @@ pub fn follow(how: &How<'_>, context: &mut Context) -> Result<Exit, Failure> {
     let stopper = watcher.stopper();
     stop_on_signals(stopper).map_err(|e| Failure::store(format!("cannot handle signals: {e}")))?;
     if !how.is_quiet && !context.json && !how.is_once {
-        for path in watcher.paths() {
-            let missing = if path.exists() {
-                ""
-            } else {
-                " (does not exist yet)"
-            };
-            let path = path.display().to_string();
-            let line = format!("watching {}{missing}", one_line(&path));
-            context.out.line(&line)?;
-        }
-        context.out.flush()?;
+        show_paths(watcher.paths(), context)?;
     }
     let caught_up = watcher.catch_up();
     let is_changed = store.settings()? != before;
@@ -167,6 +159,26 @@ pub fn follow(how: &How<'_>, context: &mut Context) -> Result<Exit, Failure> {
 }
 
 /// Prints the news of the watcher until it stops.
+/// Shows what is watched. Of the many default paths that do not exist, only the number is shown.
+fn show_paths(paths: &[PathBuf], context: &mut Context) -> Result<(), Failure> {
+    let (found, missing): (Vec<_>, Vec<_>) = paths.iter().partition(|path| path.exists());
+    let is_short = missing.len() <= MISSING_SHOWN_MAX;
+    let named = missing.iter().filter(|_| is_short);
+    let rows = found.iter().map(|path| (path, ""));
+    for (path, note) in rows.chain(named.map(|path| (path, " (does not exist yet)"))) {
+        let path = path.display().to_string();
+        context
+            .out
+            .line(&format!("watching {}{note}", one_line(&path)))?;
+    }
+    if !is_short {
+        let missing = counted(missing.len() as u64, "path");
+        let line = format!("watching {missing} of other agents that do not exist yet");
+        context.out.line(&line)?;
+    }
+    Ok(context.out.flush()?)
+}
+
 fn tell_all(watcher: &mut Watcher, how: &How<'_>, context: &mut Context) -> Result<(), Failure> {
     let stopper = watcher.stopper();
     while !stopper.is_stopped() {

@@ -234,6 +234,20 @@ pub(super) fn is_database(head: &[u8]) -> bool {
     head.starts_with(b"SQLite format 3\0")
 }
 
+/// The environment variables that change [`default_paths`].
+pub const PLACE_VARIABLES: &[&str] = &[
+    "CLAUDE_CONFIG_DIR",
+    "CLINE_DIR",
+    "CODEX_HOME",
+    "COPILOT_HOME",
+    "GEMINI_CLI_HOME",
+    "GOOSE_PATH_ROOT",
+    "OPENCODE_DB",
+    "PI_CODING_AGENT_DIR",
+    "QWEN_RUNTIME_DIR",
+    "XDG_DATA_HOME",
+];
+
 /// Where agents keep their files.
 pub(super) struct Home(PathBuf);
 
@@ -256,8 +270,15 @@ impl Home {
 
     /// The directory named by an environment variable, else the one under the home.
     pub(super) fn or(&self, variable: &str, path: &str) -> PathBuf {
-        let set = std::env::var_os(variable).filter(|value| !value.is_empty());
-        set.map_or_else(|| self.join(path), PathBuf::from)
+        self.variable(variable).unwrap_or_else(|| self.join(path))
+    }
+
+    /// The path in an environment variable, if it is set.
+    #[allow(clippy::unused_self)]
+    pub(super) fn variable(&self, name: &str) -> Option<PathBuf> {
+        debug_assert!(PLACE_VARIABLES.contains(&name), "{name}");
+        let set = std::env::var_os(name).filter(|value| !value.is_empty());
+        set.map(PathBuf::from)
     }
 
     /// The data directories of the user, on all systems: `$XDG_DATA_HOME`, `~/.local/share`, and

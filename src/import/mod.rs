@@ -61,7 +61,7 @@ mod zed;
 use std::fs;
 use std::path::Path;
 
-pub use agent::default_paths;
+pub use agent::{PLACE_VARIABLES, default_paths};
 pub use expiry::{Expired, Expiring};
 pub use format::Format;
 pub use ids::{NAMESPACE, foreign_id, named};

@@ -163,8 +163,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     if let Some(path) = args.output.as_deref().and_then(new_file::named) {
         return new_file::write_to(path, args.force, context, |context| write(args, context));
     }
-    if context.json && !matches!(args.format, Format::Jsonl(_)) {
-        let message = "--json is for 'export jsonl', or for the report about a file: with -o FILE";
+    if context.json && !matches!(args.format, Format::Jsonl(_) | Format::Atif(_)) {
+        let message = "--json is for 'export jsonl' and 'export atif', or for the report about a file: with -o FILE";
         return Err(Failure::usage(message));
     }
     write(args, context)

@@ -26,8 +26,9 @@ pub(super) struct Goose;
 
 impl Agent for Goose {
     fn places(&self, home: &Home) -> Vec<PathBuf> {
-        let root = std::env::var_os("GOOSE_PATH_ROOT").filter(|root| !root.is_empty());
-        let root = root.map(|root| Path::new(&root).join("data"));
+        let root = home
+            .variable("GOOSE_PATH_ROOT")
+            .map(|root| root.join("data"));
         let folders = ["goose", "Block/goose", "Block/goose/data"];
         let folders = folders.iter().flat_map(|folder| home.data(folder));
         let folders = root.into_iter().chain(folders);

@@ -46,8 +46,7 @@ fn is_of_session(path: &Path) -> bool {
 impl Agent for OpenCode {
     fn places(&self, home: &Home) -> Vec<PathBuf> {
         let folders = home.data("opencode");
-        let named = std::env::var_os("OPENCODE_DB").filter(|value| !value.is_empty());
-        let mut places: Vec<PathBuf> = named.map(PathBuf::from).into_iter().collect();
+        let mut places: Vec<PathBuf> = home.variable("OPENCODE_DB").into_iter().collect();
         for folder in folders {
             places.push(folder.join("opencode.db"));
             let files = fs::read_dir(&folder).into_iter().flatten().flatten();

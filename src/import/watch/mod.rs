@@ -274,7 +274,8 @@ impl Watcher {
         }
         if !self.queue.is_empty() && now >= self.pulse.not_before {
             match self.import() {
-                Ok((report, additions)) => {
+                Ok((mut report, additions)) => {
+                    report.unchanged = 0;
                     if self.pulse.succeeded() {
                         self.news.push_back(News::Resumed);
                     }
@@ -433,7 +434,6 @@ impl Watcher {
             self.pulse.rescan_at = Instant::now();
         }
         self.told.retain_new(&mut report);
-        report.unchanged = 0;
         self.pulse.imported(began);
         if self.carried.is_changed() {
             self.pulse.save_soon();

@@ -103,7 +103,7 @@ fn each_addition_is_a_line() {
     let shown = running.await_line("watching");
     assert_eq!(
         shown,
-        format!("watching {} (not there yet)", later.display())
+        format!("watching {} (does not exist yet)", later.display())
     );
     assert!(running.await_line("1 file").contains("6 lines read"));
     running.await_line("keeps everything");

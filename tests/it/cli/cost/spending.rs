@@ -49,7 +49,7 @@ fn budgets_are_told_of() {
     assert_eq!(code(&output), FINDINGS);
     let text = out(&output);
     assert!(
-        text.contains("budget      $0.50 of $0.40 spent this day (125.0 %)\n"),
+        text.contains("budget      $0.50 of $0.40 spent today (125.0 %)\n"),
         "{text}"
     );
     let report = &objects(&out(&log.run(&["doctor", "--json"])))[0];
