@@ -229,7 +229,7 @@ fn the_service_is_installed_started_and_removed() {
     let output = with_systemd(home, &["--install", "/srv/agents"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
-    assert!(text.contains("Run this yourself:"), "{text}");
+    assert!(text.contains("Run these commands:"), "{text}");
     assert!(text.contains("systemctl --user enable --now decklog-watch.service"));
     let written = fs::read_to_string(&unit).unwrap();
     let command = format!(
@@ -249,7 +249,7 @@ fn the_service_is_installed_started_and_removed() {
     // The same unit again: a service that runs is left alone.
     let output = with_systemd(home, &["--install", "/srv/agents"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("runs now, and at every login"), "{text}");
+    assert!(text.contains("starts at every login"), "{text}");
     let called = fs::read_to_string(&calls).unwrap();
     let started = "--user daemon-reload\n--user enable --now decklog-watch.service\n";
     assert_eq!(called, started);
