@@ -1,6 +1,5 @@
 //! Writes to the log in batches of bounded size and collects the log's result for each record.
 
-use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
@@ -138,10 +137,6 @@ type Answers = Result<Vec<Result<Ack>>>;
 /// The source of a record, with its position in its batch.
 type From = (u32, Place);
 
-/// Maximum number of batches that are being written or wait for it. With two, neither thread waits
-/// for the other because one batch takes longer than the next.
-const IN_FLIGHT_MAX: usize = 2;
-
 /// A batch of which only the first records are prepared.
 type HalfPrepared = (PreparedBatch, Vec<Record>);
 
@@ -157,16 +152,13 @@ impl Writer {
     /// `None` if the log cannot be shared, or if there is no thread to be had.
     fn start(log: &dyn Log) -> Option<Writer> {
         let store = log.shared()?;
-        let (batches, waiting) = sync_channel::<HalfPrepared>(IN_FLIGHT_MAX);
-        let (told, answers) = sync_channel(IN_FLIGHT_MAX);
+        let (batches, waiting) = sync_channel::<HalfPrepared>(1);
+        let (told, answers) = sync_channel(1);
         let writer = store.clone();
         let work = move || {
             for (mut batch, rest) in waiting {
                 batch.append(writer.prepare_batch_if_new(rest));
-                let answers = writer.put_in_order(batch);
-                // The batches that wait come after what was not written.
-                let is_failed = has_failed(&answers);
-                if told.send(answers).is_err() || is_failed {
+                if told.send(writer.put_in_order(batch)).is_err() {
                     return;
                 }
             }
@@ -207,8 +199,8 @@ pub(super) struct Batch<'a> {
     /// Started for the second batch: most imports have one.
     writer: Option<Writer>,
     has_sent: bool,
-    /// The sources of the records of each batch in flight.
-    writing: VecDeque<Vec<From>>,
+    /// The sources of the records that are being written.
+    writing: Option<Vec<From>>,
 }
 
 const RANKS: usize = 4;
@@ -232,7 +224,7 @@ impl<'a> Batch<'a> {
             bytes: 0,
             writer: None,
             has_sent: false,
-            writing: VecDeque::new(),
+            writing: None,
         }
     }
 
@@ -263,8 +255,8 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// Writes a full batch to the log, by kind, while the next ones are collected. Returns the
-    /// results of earlier batches, without records that changed nothing.
+    /// Writes a full batch to the log, by kind, while the next one is collected. Returns the results
+    /// of the batch before it, without records that changed nothing.
     ///
     /// # Errors
     /// Any error that does not concern a single record. It ends the import.
@@ -277,19 +269,17 @@ impl<'a> Batch<'a> {
         let Some(writer) = &self.writer else {
             return Sent::default().and(from, self.log.record_batch(records));
         };
-        // Redaction needs no lock. That of half of the records leaves as much to do for this thread
-        // as for the other.
+        // Redaction needs no lock. That of a third of the records leaves as much to do for this
+        // thread as for the other.
         let mut records = records;
-        let rest = records.split_off(records.len() / 2);
+        let rest = records.split_off(records.len() / 3);
         let batch = (writer.store.prepare_batch_if_new(records), rest);
-        let sent = self.wait_for(IN_FLIGHT_MAX - 1)?;
+        let sent = self.wait()?;
         let batches = self.writer.as_ref().and_then(|it| it.batches.as_ref());
         if batches.is_none_or(|batches| batches.send(batch).is_err()) {
-            // The thread has ended: the reason is one of its answers.
-            self.wait()?;
             return Err(ended());
         }
-        self.writing.push_back(from);
+        self.writing = Some(from);
         Ok(sent)
     }
 
@@ -306,20 +296,15 @@ impl<'a> Batch<'a> {
         sent.and(from, self.log.record_batch(records))
     }
 
-    /// Waits for all batches in flight.
+    /// Waits for the batch that is being written.
     pub(super) fn wait(&mut self) -> Result<Sent> {
-        self.wait_for(0)
-    }
-
-    /// Waits until only so many batches are in flight.
-    fn wait_for(&mut self, left: usize) -> Result<Sent> {
-        let mut sent = Sent::default();
-        while let Some(writer) = self.writer.as_ref().filter(|_| self.writing.len() > left)
-            && let Some(from) = self.writing.pop_front()
-        {
-            sent = sent.and(from, writer.answers.recv().unwrap_or_else(|_| Err(ended())))?;
+        let sent = Sent::default();
+        match (self.writing.take(), &self.writer) {
+            (Some(from), Some(writer)) => {
+                sent.and(from, writer.answers.recv().unwrap_or_else(|_| Err(ended())))
+            }
+            _ => Ok(sent),
         }
-        Ok(sent)
     }
 
     /// Takes all records out, with their sources.
@@ -355,18 +340,6 @@ impl Sent {
         self.refused
             .extend(refused.map(|(_, place, error)| (place, error)));
         Ok(self)
-    }
-}
-
-/// Whether a record was not written for a reason that is not its own.
-fn has_failed(answers: &Answers) -> bool {
-    let is_failure = |answer: &Result<Ack>| {
-        let error = answer.as_ref().err();
-        error.is_some_and(|error| !error.kind().is_judgement())
-    };
-    match answers {
-        Ok(answers) => answers.iter().any(is_failure),
-        Err(_) => true,
     }
 }
 
