@@ -419,7 +419,7 @@ mod tests {
                 vec!["decklog", &name, "--no-such-option"],
                 vec!["decklog", "--json", "--stor", &name],
             ] {
-                let mut said = |command: &mut clap::Command| {
+                let said = |command: &mut clap::Command| {
                     let error = command.try_get_matches_from_mut(&arguments).unwrap_err();
                     error.to_string()
                 };
