@@ -8,7 +8,7 @@ use std::str::FromStr;
 use super::agent::Agent;
 use super::lines::{self, Line, Lines};
 use super::{
-    aider, atif, claude_code, cline, codex, copilot_cli, gemini_cli, goose, opencode, pi,
+    aider, atif, claude_code, cline, codex, copilot_cli, gemini_cli, goose, inspect, opencode, pi,
     qwen_code, zed,
 };
 use crate::error::{Error, Result};
@@ -79,6 +79,8 @@ formats! {
     Aider = "aider": aider::Aider,
     /// `atif`: documents of Harbor's Agent Trajectory Interchange Format, `trajectory.json`.
     Atif = "atif": atif::Atif,
+    /// `inspect`: the logs of Inspect AI, `logs/*.eval`; a `.json` log if its file is given.
+    Inspect = "inspect": inspect::Inspect,
 }
 
 impl fmt::Display for Format {

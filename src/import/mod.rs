@@ -42,6 +42,7 @@ mod gemini_cli;
 mod goose;
 mod heading;
 mod ids;
+mod inspect;
 mod json;
 mod lines;
 mod opencode;
