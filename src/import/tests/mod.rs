@@ -20,6 +20,8 @@ mod forks;
 mod gemini_cli;
 #[cfg(feature = "databases")]
 mod goose;
+#[cfg(feature = "databases")]
+mod inspect;
 mod log;
 mod messages;
 mod mutilated;
