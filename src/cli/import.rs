@@ -28,10 +28,11 @@ const BROKEN_SHOWN_MAX: usize = 20;
 /// Import the sessions of agents
 ///
 /// Reads sessions of Claude Code, Codex, Copilot CLI, Gemini CLI, pi, opencode, Qwen Code, Cline,
-/// Roo Code, Goose, Zed and Aider, and ATIF documents. Directories are searched for the files of
-/// all of them. Importing again adds only new records, and skips files that did not change since. A
-/// store that this command creates keeps everything. If retention would remove some of the new
-/// records, nothing is imported without --keep or --expire. Erased conversations are skipped.
+/// Roo Code, Goose, Zed and Aider, logs of Inspect AI, and ATIF documents. Directories are searched
+/// for the files of all of them. Importing again adds only new records, and skips files that did not
+/// change since. A store that this command creates keeps everything. If retention would remove some
+/// of the new records, nothing is imported without --keep or --expire. Erased conversations are
+/// skipped.
 // The switches are independent.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, clap::Args)]
