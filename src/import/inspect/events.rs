@@ -127,7 +127,7 @@ impl<'a> Events<'a> {
             let at = time(event.at);
             events.first = events.first.or(at);
             events.last = at.or(events.last);
-            let kind = json::text(event.event)?.unwrap_or_default();
+            let kind = json::text(event.what)?.unwrap_or_default();
             match &*kind {
                 "model" => {
                     events.requests.push(Request::of(&event)?);
@@ -140,7 +140,7 @@ impl<'a> Events<'a> {
             }
         }
         for (n, span) in spans.into_iter().enumerate() {
-            let owner = events.owner(span);
+            let owner = events.owner(span.as_deref());
             if let Some(request) = events.requests.get_mut(n) {
                 request.owner = owner;
             }
@@ -190,14 +190,14 @@ impl<'a> Events<'a> {
     }
 
     /// The innermost agent or scorer around a span.
-    fn owner(&self, mut span: Option<String>) -> Option<String> {
+    fn owner(&self, span: Option<&str>) -> Option<String> {
+        let mut id = span?;
         for _ in 0..DEPTH_MAX {
-            let id = span?;
-            let found = self.spans.get(&id)?;
+            let found = self.spans.get(id)?;
             if found.is_owner {
-                return Some(id);
+                return Some(id.to_owned());
             }
-            span = found.parent.clone();
+            id = found.parent.as_deref()?;
         }
         None
     }

@@ -32,7 +32,7 @@ pub(super) fn read(items: &mut Items<'_, '_, '_>, eval: &Eval, text: &str) -> Re
         thread: Thread::new(FORMAT, &key),
         attachments: Attachments::of(sample.attachments.or(transcript.content))?,
         pool: json::array(pool.messages.or(sample.message_pool))?.unwrap_or_default(),
-        said: HashSet::new(),
+        said: HashMap::new(),
         ends: events::time(sample.completed).or(events.last).unwrap_or(at),
         events,
         at,
@@ -72,8 +72,8 @@ struct Reader<'r, 'w, 'a, 'log, 's> {
     /// The time of messages that have none: that of the message before.
     at: i64,
     ends: i64,
-    /// The messages of the conversation so far.
-    said: HashSet<String>,
+    /// The messages of the conversation so far, and how often each was there.
+    said: HashMap<String, u64>,
 }
 
 impl<'s> Reader<'_, '_, '_, '_, 's> {
@@ -187,11 +187,11 @@ impl<'s> Reader<'_, '_, '_, '_, 's> {
         let own = json::text(message.id)?;
         let key = identity(message, &self.attachments)?;
         // The same message twice: the second one is another.
-        let mut again = (2..).map(|n: u64| format!("{key}:{n}"));
-        let mut id = key.clone();
-        while self.said.contains(&id) {
-            id = again.next().unwrap_or_default();
-        }
+        let again = self.said.get(&key).copied().unwrap_or(0);
+        let id = match again {
+            0 => key.clone(),
+            times => format!("{key}:{}", times + 1),
+        };
         let ran = match role {
             Role::Tool => {
                 let call = json::text(message.call_id)?;
@@ -217,7 +217,7 @@ impl<'s> Reader<'_, '_, '_, '_, 's> {
             step.result = Some(result);
             steps.push(step);
         }
-        self.said.insert(id);
+        self.said.insert(key, again + 1);
         Ok(steps)
     }
 
@@ -267,7 +267,7 @@ impl<'s> Reader<'_, '_, '_, '_, 's> {
     {
         let id = main.key(FORMAT, &format!("span:{span}"));
         self.thread = main.agent(id, main.id);
-        self.said = HashSet::new();
+        self.said = HashMap::new();
         let name = self.events.spans.get(span).map(|span| span.name.as_str());
         let title = self
             .thread
@@ -290,7 +290,8 @@ impl<'s> Reader<'_, '_, '_, '_, 's> {
             }
             for text in request.input(&self.pool)? {
                 let message: shape::Message<'_> = json::object(text)?.unwrap_or_default();
-                if !self.said.contains(&identity(&message, &self.attachments)?) {
+                let key = identity(&message, &self.attachments)?;
+                if !self.said.contains_key(&key) {
                     self.message(&message, None);
                 }
             }

@@ -77,7 +77,7 @@ shapes! {
     }
 
     Event {
-        event: "event",
+        what: "event",
         kind: "type",
         at: "timestamp",
         completed: "completed",
