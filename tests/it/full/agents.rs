@@ -46,11 +46,12 @@ pub fn watches_while_it_is_full(disk: &SmallDisk) {
     // Longer than what fits into the rest of a block.
     let mut content = lines.concat();
     for n in 0..200 {
-        content += &format!(
+        let line = format!(
             "{{\"type\":\"user\",\"uuid\":\"u{n}\",\"sessionId\":\"s\",\"timestamp\":\
              \"2025-12-09T19:47:01.000Z\",\"message\":{{\"role\":\"user\",\"content\":\"{}\"}}}}\n",
             text(n)
         );
+        content += &line;
     }
     fs::write(&file, content).unwrap();
     let News::Waiting(reason) = news(&mut watcher, |news| matches!(news, News::Waiting(_))) else {

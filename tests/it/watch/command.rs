@@ -48,7 +48,7 @@ impl Running {
             match self.lines.recv_timeout(left) {
                 Ok(line) if line.contains(words) => return line,
                 Ok(line) => seen.push(line),
-                Err(_) => panic!("no line with {words:?}: {seen:#?}"),
+                Err(e) => panic!("no line with {words:?}: {e}, {seen:#?}"),
             }
         }
     }
