@@ -237,6 +237,7 @@ mod tests {
         let is = |words: &str| is_called(words.split(' ').map(OsString::from));
         assert!(is("decklog hook"));
         assert!(is("decklog --store x hook --unknown"));
+        assert!(is("decklog -x hook"));
         assert!(!is("decklog hook --install --unknown"));
         assert!(!is("decklog search hook --unknown"));
         assert!(!is("decklog"));

@@ -297,7 +297,8 @@ fn command_of(mut arguments: impl Iterator<Item = OsString>) -> Option<String> {
             "--store" | "--color" => drop(arguments.next()),
             "--" | "--help" | "--version" => return None,
             other if other.starts_with("--") => {}
-            other if other.starts_with('-') => return None,
+            other if other.starts_with('-') && other.contains(['h', 'V']) => return None,
+            other if other.starts_with('-') => {}
             _ => return Some(argument),
         }
     }
@@ -400,7 +401,8 @@ mod tests {
             Some("tail")
         );
         assert_eq!(of("--unknown tail").as_deref(), Some("tail"));
-        assert_eq!(of("--help tail"), None);
+        assert_eq!(of("-x tail").as_deref(), Some("tail"));
+        assert_eq!((of("--help tail"), of("-xh tail")), (None, None));
         assert_eq!(of("--json"), None);
     }
 

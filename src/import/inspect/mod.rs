@@ -32,7 +32,8 @@ const FIRST_NAME: usize = 30;
 pub(super) struct Inspect;
 
 impl Agent for Inspect {
-    /// None: logs are in `logs` of the folder where Inspect was started, or where it was told.
+    /// None: Inspect writes to `logs` in its working directory, or to a directory that its user
+    /// names.
     fn places(&self, _home: &Home) -> Vec<PathBuf> {
         Vec::new()
     }
