@@ -66,9 +66,11 @@ impl Chunk {
     }
 }
 
-/// Iterates over the lines of an input. The last line needs no LF.
+/// Iterates over the lines of an input. The last line needs no LF. If the input grows after its end
+/// was read, the iteration does not continue: the new bytes may be the rest of the last line.
 pub(super) struct Lines<R> {
     input: R,
+    is_at_end: bool,
     bytes_max: usize,
     held: Vec<u8>,
     number: u64,
@@ -79,6 +81,7 @@ impl<R: BufRead> Lines<R> {
     pub(super) fn new(input: R, bytes_max: usize) -> Self {
         Lines {
             input,
+            is_at_end: false,
             bytes_max,
             held: Vec::new(),
             number: 0,
@@ -110,13 +113,14 @@ impl<R: BufRead> Lines<R> {
         let mut line_bytes: u64 = 0;
         let mut ended = false;
         let mut any = false;
-        while !ended {
+        while !ended && !self.is_at_end {
             let chunk = match self.input.fill_buf() {
                 Ok(chunk) => chunk,
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
                 Err(e) => return Err(e),
             };
             if chunk.is_empty() {
+                self.is_at_end = true;
                 break;
             }
             any = true;
@@ -187,6 +191,38 @@ mod tests {
             );
             assert_eq!(lines(b"", buffer, 100), []);
             assert_eq!(lines(b"\n", buffer, 100), [Ok(vec![])]);
+        }
+    }
+
+    /// A file to which a part is added whenever its end was read.
+    struct Growing(Vec<&'static [u8]>);
+
+    impl io::Read for Growing {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            let Some(part) = self.0.first_mut() else {
+                return Ok(0);
+            };
+            let read = part.read(buf)?;
+            if read == 0 {
+                self.0.remove(0);
+            }
+            Ok(read)
+        }
+    }
+
+    #[test]
+    fn the_rest_of_a_line_that_is_written_meanwhile_is_not_a_line() {
+        for (start, last) in [
+            (b"one\ntw".as_slice(), Some(Line::Last(b"tw"))),
+            (b"one\n", None),
+        ] {
+            let growing = Growing(vec![start, b"o\nthree\n"]);
+            let mut lines = Lines::new(BufReader::new(growing), 100);
+            assert_eq!(lines.read_next().unwrap(), Some(Line::Whole(b"one")));
+            assert_eq!(lines.read_next().unwrap(), last);
+            assert_eq!(lines.read_next().unwrap(), None);
+            assert_eq!(lines.read_next().unwrap(), None);
+            assert_eq!(lines.bytes_read(), start.len() as u64);
         }
     }
 
