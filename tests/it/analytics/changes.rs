@@ -182,6 +182,10 @@ fn totals_after_restart(memory: &Memory) -> [Vec<serde_json::Value>; 2] {
 fn saved(rng: &mut Rng) -> Memory {
     let mut log = Log::new();
     log.say(rng, 120);
+    for nth in 0..DAYS {
+        let event = turn_completed(rng, DAY_1 + nth as i64 * DAY_MS);
+        log.writer.record(event).unwrap();
+    }
     let memory = log.memory.clone();
     drop(log);
     let [found, expected] = totals_after_restart(&memory);
