@@ -172,13 +172,21 @@ impl<T: Item> Paged<T> {
         can_copy: bool,
     ) {
         let mut blobs = Vec::with_capacity(self.blocks.len());
+        let mut copied = None;
         for block in &self.blocks {
             blobs.push(if block.is_changed {
                 encode(self.items_of(block), out)
             } else if out.keeps(block.blob) {
                 block.blob
             } else if can_copy {
-                out.copy(self.source.as_deref(), block.blob)
+                match copied {
+                    Some((from, blob)) if from == block.blob => blob,
+                    _ => {
+                        let blob = out.copy(self.source.as_deref(), block.blob);
+                        copied = Some((block.blob, blob));
+                        blob
+                    }
+                }
             } else {
                 encode(self.items_of(block), out)
             });
@@ -190,9 +198,22 @@ impl<T: Item> Paged<T> {
         blobs.encode(root);
     }
 
-    /// As [`dump_with`](Self::dump_with), for items that refer to no other pieces.
+    /// As [`dump_with`](Self::dump_with), for items that refer to no other pieces. Equal blocks that
+    /// follow each other are written once: an array may have long stretches without a value.
     pub(super) fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
-        self.dump_with(out, root, |items, out| out.put_items(items), true);
+        let mut last = (Vec::new(), Blob::NONE);
+        let put = |items: &[T], out: &mut Out<'_>| {
+            let mut bytes = Vec::new();
+            for item in items {
+                item.encode(&mut bytes);
+            }
+            if bytes != last.0 {
+                let blob = out.put(&bytes);
+                last = (bytes, blob);
+            }
+            last.1
+        };
+        self.dump_with(out, root, put, true);
     }
 
     pub(super) fn read(root: &mut In<'_>, source: &Arc<Source>) -> Option<Paged<T>> {
@@ -219,4 +240,52 @@ pub(super) fn decode_all<T: Codec>(from: &mut In<'_>) -> Option<Box<[T]>> {
         items.push(T::decode(from)?);
     }
     Some(items.into_boxed_slice())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::blob::SavedFile;
+    use crate::index::tests::File;
+
+    fn saved(items: &Paged<u32>) -> (usize, Paged<u32>) {
+        let (mut file, mut root) = (File::default(), Vec::new());
+        items.dump(&mut Out::new(&mut file, 1, 0, false), &mut root);
+        let len = file.0.len();
+        let source = Source::new(
+            SavedFile {
+                file: Box::new(file),
+                id: 1,
+            },
+            None,
+        );
+        let (bytes, segments) = (&root[..], 0);
+        let read = Paged::read(&mut In { bytes, segments }, &source).unwrap();
+        (len, read)
+    }
+
+    #[test]
+    fn equal_blocks_are_written_once() {
+        let items = Paged::of([vec![7; 100 * u32::PER_BLOCK], vec![8]].concat());
+        let (len, mut items) = saved(&items);
+        assert!(len < 3 * u32::PER_BLOCK * 4, "{len}");
+        // A copy of a file that was read, too.
+        let (len_again, copied) = saved(&items);
+        assert_eq!(len_again, len);
+        assert_eq!(
+            copied.iter().collect::<Vec<_>>(),
+            items.iter().collect::<Vec<_>>()
+        );
+        // A change of one block leaves the others.
+        items.set(50 * u32::PER_BLOCK, 9);
+        let (_, changed) = saved(&items);
+        for at in 0..items.len() {
+            let expected = match at / u32::PER_BLOCK {
+                100 => 8,
+                50 if at.is_multiple_of(u32::PER_BLOCK) => 9,
+                _ => 7,
+            };
+            assert_eq!(changed.get(at), Some(&expected), "{at}");
+        }
+    }
 }

@@ -256,7 +256,7 @@ const SEGMENTS: u32 = 2;
 
 /// A file in memory.
 #[derive(Clone, Default)]
-pub(super) struct File(Vec<u8>);
+pub(super) struct File(pub(super) Vec<u8>);
 
 impl BlobFile for File {
     fn read(&self, buf: &mut [u8], offset: u64) -> bool {
