@@ -6,6 +6,8 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use decklog::{Event, event_type};
+
 use super::{Log, files, run};
 use crate::support::Rng;
 
@@ -46,6 +48,10 @@ fn the_program_of_the_page_makes_the_store_that_pull_makes() {
     for _ in 0..60 {
         log.converse();
     }
+    // Its only event: a segment that is sealed and is joined with no other.
+    let mut event = Event::new(None, event_type::AGENT_STARTED);
+    event.created_at = log.now;
+    log.record(vec![event.into()]);
     log.store.seal_at(log.now + 2 * super::DAY_MS).unwrap();
     for _ in 0..6 {
         for _ in 0..8 {
