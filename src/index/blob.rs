@@ -247,8 +247,13 @@ impl<'a> Out<'a> {
         &mut self,
         items: impl IntoIterator<Item = &'i T>,
     ) -> Blob {
-        let mut bytes = Vec::new();
-        items.into_iter().for_each(|item| item.encode(&mut bytes));
-        self.put(&bytes)
+        self.put(&encoded(items))
     }
+}
+
+/// Items as the bytes of a piece.
+pub(super) fn encoded<'i, T: Codec + 'i>(items: impl IntoIterator<Item = &'i T>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    items.into_iter().for_each(|item| item.encode(&mut bytes));
+    bytes
 }

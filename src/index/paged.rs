@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::blob::{Blob, Out, Source};
+use super::blob::{Blob, Out, Source, encoded};
 use super::bytes::{Codec, In};
 
 /// An item of an array.
@@ -203,10 +203,7 @@ impl<T: Item> Paged<T> {
     pub(super) fn dump(&self, out: &mut Out<'_>, root: &mut Vec<u8>) {
         let mut last = (Vec::new(), Blob::NONE);
         let put = |items: &[T], out: &mut Out<'_>| {
-            let mut bytes = Vec::new();
-            for item in items {
-                item.encode(&mut bytes);
-            }
+            let bytes = encoded(items);
             if bytes != last.0 {
                 let blob = out.put(&bytes);
                 last = (bytes, blob);
