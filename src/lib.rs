@@ -69,6 +69,8 @@ mod line;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod ndjson;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 // Without the service, only reports are made.
 #[cfg(feature = "page")]
 #[cfg_attr(not(feature = "http"), allow(dead_code))]
