@@ -16,79 +16,79 @@ use crate::record::{
 /// The content of a line. Parsers derive it only from the line and their state for the file.
 /// Whether the line was imported before is decided elsewhere.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Facts<'a> {
-    pub(super) turn: Option<ConversationTurn>,
-    pub(super) calls: Vec<ToolCallReq>,
+pub(crate) struct Facts<'a> {
+    pub(crate) turn: Option<ConversationTurn>,
+    pub(crate) calls: Vec<ToolCallReq>,
     /// A `latency_ms` of 0 is set later from the start of the call.
-    pub(super) results: Vec<ToolCallDone>,
-    pub(super) said: Option<Said<'a>>,
+    pub(crate) results: Vec<ToolCallDone>,
+    pub(crate) said: Option<Said<'a>>,
     /// The messages of other models that contributed to the answer.
-    pub(super) advice: Vec<Said<'a>>,
+    pub(crate) advice: Vec<Said<'a>>,
     /// The call that the line answers, if its result was reported before.
-    pub(super) answered: Option<Uuid>,
+    pub(crate) answered: Option<Uuid>,
     /// The conversation of what follows, as a log recorded it.
-    pub(super) conversation: Option<Box<Conversation>>,
+    pub(crate) conversation: Option<Box<Conversation>>,
     /// Data about whole conversations.
-    pub(super) headings: Vec<Heading>,
+    pub(crate) headings: Vec<Heading>,
     /// The line is a copy from another session. It is imported from that session's file.
-    pub(super) is_repeated: bool,
+    pub(crate) is_repeated: bool,
     /// Types that were not understood, with their counts.
-    pub(super) not_understood: BTreeMap<String, u64>,
+    pub(crate) not_understood: BTreeMap<String, u64>,
 }
 
 impl Facts<'_> {
-    pub(super) fn repeated() -> Self {
+    pub(crate) fn repeated() -> Self {
         Facts {
             is_repeated: true,
             ..Facts::default()
         }
     }
 
-    pub(super) fn not_understood(what: impl Into<String>) -> Self {
+    pub(crate) fn not_understood(what: impl Into<String>) -> Self {
         Facts {
             not_understood: BTreeMap::from([(what.into(), 1)]),
             ..Facts::default()
         }
     }
 
-    pub(super) fn count_not_understood(&mut self, what: impl Into<String>) {
+    pub(crate) fn count_not_understood(&mut self, what: impl Into<String>) {
         *self.not_understood.entry(what.into()).or_default() += 1;
     }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Tokens {
+pub(crate) struct Tokens {
     /// All prompt tokens.
-    pub(super) input: u64,
+    pub(crate) input: u64,
     /// Part of `input`, like `cache_read`.
-    pub(super) cache_write: u64,
+    pub(crate) cache_write: u64,
     /// Part of `cache_write`: what is kept for an hour.
-    pub(super) cache_write_1h: u64,
-    pub(super) cache_read: u64,
-    pub(super) output: u64,
+    pub(crate) cache_write_1h: u64,
+    pub(crate) cache_read: u64,
+    pub(crate) output: u64,
     /// Part of the output tokens.
-    pub(super) reasoning: u64,
+    pub(crate) reasoning: u64,
 }
 
 impl Tokens {
     /// A count of tokens as JSON holds it. 0 if it is missing or negative.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // The cast ends at the limits.
-    pub(super) fn counted(count: Option<f64>) -> u64 {
+    pub(crate) fn counted(count: Option<f64>) -> u64 {
         count.map_or(0, |count| count.round() as u64)
     }
 
     /// The difference of each count, at least 0.
-    pub(super) fn beyond(self, others: Tokens) -> Tokens {
+    pub(crate) fn beyond(self, others: Tokens) -> Tokens {
         self.with(others, u64::saturating_sub)
     }
 
     /// The maximum of each count.
-    pub(super) fn or_more(self, others: Tokens) -> Tokens {
+    pub(crate) fn or_more(self, others: Tokens) -> Tokens {
         self.with(others, u64::max)
     }
 
     /// The minimum of each count.
-    pub(super) fn or_less(self, others: Tokens) -> Tokens {
+    pub(crate) fn or_less(self, others: Tokens) -> Tokens {
         self.with(others, u64::min)
     }
 
@@ -107,39 +107,39 @@ impl Tokens {
 /// The message of a line. It is derived only from the line and the lines before it in its file, so
 /// the final log is the same no matter where a growing file was cut.
 #[derive(Debug, PartialEq)]
-pub(super) struct Said<'a> {
-    pub(super) talk: ConversationRef<'a>,
-    pub(super) message: Box<ConversationMessage>,
-    pub(super) counted: Option<Counted>,
+pub(crate) struct Said<'a> {
+    pub(crate) talk: ConversationRef<'a>,
+    pub(crate) message: Box<ConversationMessage>,
+    pub(crate) counted: Option<Counted>,
 }
 
 /// The API response whose tokens a message carries, so that they are counted only once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(crate) struct Counted {
     /// The id of the message that represents the request.
-    pub(super) response: Uuid,
+    pub(crate) response: Uuid,
     /// The line, if the message contains more than tokens.
-    pub(super) line: Option<Uuid>,
+    pub(crate) line: Option<Uuid>,
 }
 
 /// A conversation as a line refers to it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct ConversationRef<'a> {
-    pub(super) id: Uuid,
+pub(crate) struct ConversationRef<'a> {
+    pub(crate) id: Uuid,
     /// The tool's session id, as the tool writes it.
-    pub(super) session: Option<Cow<'a, str>>,
-    pub(super) cwd: Option<Cow<'a, str>>,
+    pub(crate) session: Option<Cow<'a, str>>,
+    pub(crate) cwd: Option<Cow<'a, str>>,
     /// The branch of the repository at the time of the line.
-    pub(super) branch: Option<Cow<'a, str>>,
+    pub(crate) branch: Option<Cow<'a, str>>,
     /// The agent, if it is not the one of the file's format.
-    pub(super) agent: Option<Cow<'a, str>>,
+    pub(crate) agent: Option<Cow<'a, str>>,
     /// The parent conversation.
-    pub(super) parent: Option<Uuid>,
+    pub(crate) parent: Option<Uuid>,
 }
 
 /// A text of a message, or a substitute for one.
 #[derive(Debug, PartialEq)]
-pub(super) enum Text<'a> {
+pub(crate) enum Text<'a> {
     Words(Cow<'a, str>),
     Call {
         id: String,
@@ -149,7 +149,7 @@ pub(super) enum Text<'a> {
 }
 
 /// A message without content.
-pub(super) fn blank_message(
+pub(crate) fn blank_message(
     id: Uuid,
     talk: Uuid,
     role: Role,
@@ -171,7 +171,7 @@ pub(super) fn blank_message(
 
 /// Sets the texts of a message. The first call fills the tool fields. Any other call is listed
 /// among the texts with its name and id; its arguments are in its own record and are not content.
-pub(super) fn fill(message: &mut ConversationMessage, texts: Vec<Text<'_>>) {
+pub(crate) fn fill(message: &mut ConversationMessage, texts: Vec<Text<'_>>) {
     for text in texts {
         let words = match text {
             Text::Words(words) => words,
@@ -194,7 +194,7 @@ pub(super) fn fill(message: &mut ConversationMessage, texts: Vec<Text<'_>>) {
 
 /// Sets the tokens of a message. A part that is 0 is omitted, and a part larger than its sum is
 /// reduced to it, because not every line of a source reports all parts.
-pub(super) fn count(message: &mut ConversationMessage, tokens: Tokens) {
+pub(crate) fn count(message: &mut ConversationMessage, tokens: Tokens) {
     let of = |tokens| i64::try_from(tokens).unwrap_or(i64::MAX);
     let part = |tokens, most: i64| Some(of(tokens).min(most)).filter(|tokens| *tokens > 0);
     let (tokens_in, tokens_out) = (of(tokens.input), of(tokens.output));
@@ -208,7 +208,7 @@ pub(super) fn count(message: &mut ConversationMessage, tokens: Tokens) {
 }
 
 /// Removes the tokens and the cost of a message, because another message carries them.
-pub(super) fn uncount(message: &mut ConversationMessage) {
+pub(crate) fn uncount(message: &mut ConversationMessage) {
     message.cost_usd = None;
     message.tokens_in = None;
     message.tokens_out = None;
@@ -219,25 +219,25 @@ pub(super) fn uncount(message: &mut ConversationMessage) {
 }
 
 /// The provider's complete usage object, as metadata of its message.
-pub(super) fn metadata(usage: &str) -> String {
+pub(crate) fn metadata(usage: &str) -> String {
     ["{\"usage\":", usage, "}"].concat()
 }
 
 /// The types of a line's blocks that were not understood, with their counts.
 #[derive(Debug, Default)]
-pub(super) struct Others(BTreeMap<String, u64>);
+pub(crate) struct Others(BTreeMap<String, u64>);
 
 impl Others {
-    pub(super) fn count(&mut self, kind: impl Into<String>) {
+    pub(crate) fn count(&mut self, kind: impl Into<String>) {
         *self.0.entry(kind.into()).or_default() += 1;
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The same counts with the prefix used in reports.
-    pub(super) fn under(&self, prefix: &str) -> impl Iterator<Item = (String, u64)> {
+    pub(crate) fn under(&self, prefix: &str) -> impl Iterator<Item = (String, u64)> {
         let counts = self.0.iter();
         counts.map(move |(kind, n)| (format!("{prefix}.{kind}"), *n))
     }
@@ -247,7 +247,7 @@ impl Others {
 const OTHERS_SHOWN_MAX: usize = 8;
 
 /// Joins the texts of a turn into its content.
-pub(super) fn joined<'a>(texts: impl Iterator<Item = &'a str> + Clone, others: &Others) -> String {
+pub(crate) fn joined<'a>(texts: impl Iterator<Item = &'a str> + Clone, others: &Others) -> String {
     let bytes = texts.clone().map(|text| text.len() + 2).sum();
     if bytes == 0 {
         // The turn is part of the parent chain, so its content at least lists the block types.

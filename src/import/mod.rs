@@ -69,8 +69,12 @@ pub use ids::{NAMESPACE, foreign_id, named};
 pub use report::{Broken, FileReport, Progress, Report};
 pub use watch::{Addition, News, Stopper, Watcher};
 
+#[cfg(feature = "otlp")]
+pub(crate) use facts::Tokens;
 #[cfg(any(test, fuzzing))]
 pub(crate) use json::any_text;
+#[cfg(feature = "otlp")]
+pub(crate) use step::{API_ERROR, Call, Outcome, Step, TOOL_ERROR, Thread};
 
 use batch::Log;
 use checkpoint::Checkpoints;

@@ -19,74 +19,74 @@ use crate::record::{
 };
 
 /// The error class of a tool call that failed.
-pub(super) const TOOL_ERROR: &str = "tool_error";
+pub(crate) const TOOL_ERROR: &str = "tool_error";
 /// The error class of a request that failed.
-pub(super) const API_ERROR: &str = "api_error";
+pub(crate) const API_ERROR: &str = "api_error";
 /// Minimum length of a call id that is unique without its session.
 const RANDOM_ID_BYTES_MIN: usize = 20;
 
 /// A tool call of a step.
 #[derive(Debug, Default)]
-pub(super) struct Call {
-    pub(super) id: String,
-    pub(super) name: String,
+pub(crate) struct Call {
+    pub(crate) id: String,
+    pub(crate) name: String,
     /// JSON; empty if the call has no arguments.
-    pub(super) args: String,
+    pub(crate) args: String,
 }
 
 /// The result of a tool call.
 #[derive(Debug, Default)]
 #[allow(clippy::struct_field_names)] // `outcome` is the name in the record.
-pub(super) struct Outcome {
-    pub(super) call_id: String,
+pub(crate) struct Outcome {
+    pub(crate) call_id: String,
     /// What the model saw.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// The outcome of the call's record, as JSON or as text. Default: the text.
-    pub(super) outcome: Option<String>,
+    pub(crate) outcome: Option<String>,
     /// The error message of a call that failed.
-    pub(super) error: Option<String>,
+    pub(crate) error: Option<String>,
     /// Default: the time since the start of the call.
-    pub(super) latency_ms: Option<i64>,
+    pub(crate) latency_ms: Option<i64>,
 }
 
 /// One message.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(crate) struct Step {
     /// The same at every import: see [`Thread::key`].
-    pub(super) id: Uuid,
+    pub(crate) id: Uuid,
     /// The turn before it. Default: the previous step of the thread.
-    pub(super) parent: Option<Uuid>,
+    pub(crate) parent: Option<Uuid>,
     /// Epoch milliseconds.
-    pub(super) at: i64,
-    pub(super) role: Role,
-    pub(super) texts: Vec<String>,
-    pub(super) reasoning: Vec<String>,
-    pub(super) calls: Vec<Call>,
-    pub(super) result: Option<Outcome>,
-    pub(super) model: Option<String>,
-    pub(super) tokens: Option<Tokens>,
+    pub(crate) at: i64,
+    pub(crate) role: Role,
+    pub(crate) texts: Vec<String>,
+    pub(crate) reasoning: Vec<String>,
+    pub(crate) calls: Vec<Call>,
+    pub(crate) result: Option<Outcome>,
+    pub(crate) model: Option<String>,
+    pub(crate) tokens: Option<Tokens>,
     /// What the agent recorded, in US dollars.
-    pub(super) cost_usd: Option<f64>,
+    pub(crate) cost_usd: Option<f64>,
     /// The provider's complete usage object, as JSON.
-    pub(super) usage: Option<String>,
-    pub(super) latency_ms: Option<i64>,
+    pub(crate) usage: Option<String>,
+    pub(crate) latency_ms: Option<i64>,
     /// The error of a request that failed.
-    pub(super) error: Option<String>,
+    pub(crate) error: Option<String>,
     /// The message was written by the client: instructions, a summary, a notice.
-    pub(super) is_harness: bool,
+    pub(crate) is_harness: bool,
     /// The first step of the response, if it is another one.
-    pub(super) part_of: Option<Uuid>,
+    pub(crate) part_of: Option<Uuid>,
     /// The step only reports tokens and is not a turn.
-    pub(super) is_usage: bool,
+    pub(crate) is_usage: bool,
     /// The id of the response, if other conversations may have copies of it under other ids. It is
     /// counted once.
-    pub(super) response: Option<Uuid>,
+    pub(crate) response: Option<Uuid>,
     /// Types that were not understood.
-    pub(super) others: Others,
+    pub(crate) others: Others,
 }
 
 impl Step {
-    pub(super) fn new(id: Uuid, at: i64, role: Role) -> Step {
+    pub(crate) fn new(id: Uuid, at: i64, role: Role) -> Step {
         Step {
             id,
             parent: None,
@@ -142,28 +142,28 @@ impl Step {
 
 /// A conversation while its steps are read.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Thread {
-    pub(super) id: Uuid,
+pub(crate) struct Thread {
+    pub(crate) id: Uuid,
     /// The agent's own id of the session.
-    pub(super) session: Option<String>,
-    pub(super) cwd: Option<String>,
-    pub(super) branch: Option<String>,
+    pub(crate) session: Option<String>,
+    pub(crate) cwd: Option<String>,
+    pub(crate) branch: Option<String>,
     /// The agent, if the format does not determine it.
-    pub(super) agent: Option<String>,
+    pub(crate) agent: Option<String>,
     /// The conversation that started this one.
-    pub(super) parent: Option<Uuid>,
+    pub(crate) parent: Option<Uuid>,
     /// The provider of the model.
-    pub(super) vendor: Option<String>,
+    pub(crate) vendor: Option<String>,
     /// The model of later steps that name none.
-    pub(super) model: Option<String>,
+    pub(crate) model: Option<String>,
     /// The turn of the previous step.
-    pub(super) latest: Option<Uuid>,
+    pub(crate) latest: Option<Uuid>,
     has_prompt: bool,
 }
 
 /// The turns of entries each of which names the one before it.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     /// The turn of each entry, or the turn before it if the entry is not a turn.
     turns: BTreeMap<String, Option<Uuid>>,
     latest: Option<Uuid>,
@@ -172,13 +172,13 @@ pub(super) struct Tree {
 impl Tree {
     /// The turn of the entry that is named as the one before; the latest one if that entry is not
     /// in the file.
-    pub(super) fn before(&self, parent: Option<&str>) -> Option<Uuid> {
+    pub(crate) fn before(&self, parent: Option<&str>) -> Option<Uuid> {
         let turn = self.turns.get(parent?);
         turn.copied().unwrap_or(self.latest)
     }
 
     /// Adds an entry.
-    pub(super) fn add(&mut self, entry: String, turn: Option<Uuid>) {
+    pub(crate) fn add(&mut self, entry: String, turn: Option<Uuid>) {
         self.turns.insert(entry, turn);
         self.latest = turn;
     }
@@ -186,7 +186,7 @@ impl Tree {
 
 impl Thread {
     /// The thread of a session. `format` is the name of the format, which scopes all ids.
-    pub(super) fn new(format: &str, session: &str) -> Thread {
+    pub(crate) fn new(format: &str, session: &str) -> Thread {
         Thread {
             id: foreign_id(&format!("{format}:session"), session),
             session: Some(session.to_owned()),
@@ -194,8 +194,18 @@ impl Thread {
         }
     }
 
+    /// The thread of a conversation that is known by its id alone.
+    #[cfg(feature = "otlp")]
+    pub(crate) fn of(id: Uuid, vendor: Option<String>) -> Thread {
+        Thread {
+            id,
+            vendor,
+            ..Thread::default()
+        }
+    }
+
     /// The thread of a sub-agent of this session.
-    pub(super) fn agent(&self, id: Uuid, parent: Uuid) -> Thread {
+    pub(crate) fn agent(&self, id: Uuid, parent: Uuid) -> Thread {
         Thread {
             id,
             parent: Some(parent),
@@ -206,12 +216,12 @@ impl Thread {
     }
 
     /// The id of a step: `key` is unique in the session.
-    pub(super) fn key(&self, format: &str, key: &str) -> Uuid {
+    pub(crate) fn key(&self, format: &str, key: &str) -> Uuid {
         named(&format!("{format}:step"), &format!("{}:{key}", self.id))
     }
 
     /// The id of a tool call's record.
-    fn request_id(&self, format: &str, call_id: &str) -> Uuid {
+    pub(crate) fn request_id(&self, format: &str, call_id: &str) -> Uuid {
         let scope = format!("{format}:call");
         if call_id.len() >= RANDOM_ID_BYTES_MIN {
             return named(&scope, call_id);
@@ -232,12 +242,12 @@ impl Thread {
     }
 
     /// A title of the conversation.
-    pub(super) fn titled(&self, origin: Origin, title: &str) -> Option<Heading> {
+    pub(crate) fn titled(&self, origin: Origin, title: &str) -> Option<Heading> {
         Heading::titled(Of::ConversationRef(self.id), origin, title)
     }
 
     /// The facts of a step.
-    pub(super) fn facts(&mut self, format: &str, mut step: Step) -> Result<Facts<'static>, String> {
+    pub(crate) fn facts(&mut self, format: &str, mut step: Step) -> Result<Facts<'static>, String> {
         let mut facts = Facts::default();
         if !step.is_usage {
             let turn = self.turn(&step);

@@ -1,7 +1,7 @@
 //! Messages as instrumentations write them: in the parts of the GenAI conventions, or in the form
 //! of OpenAI, Anthropic or the Vercel AI SDK.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::record::Role;
@@ -90,9 +90,28 @@ impl Message {
         Uuid::new_v5(&before, &said)
     }
 
-    /// Whether two reports of a message say the same.
-    pub(super) fn is_same(&self, other: &Message) -> bool {
-        self.id_after(Uuid::nil()) == other.id_after(Uuid::nil())
+    /// The message in the form of the GenAI conventions.
+    pub(super) fn into_json(self) -> Value {
+        let texts = self.texts.into_iter();
+        let mut parts: Vec<Value> = self
+            .reasoning
+            .into_iter()
+            .map(|text| json!({ "type": "reasoning", "content": text }))
+            .collect();
+        parts.extend(texts.map(|text| json!({ "type": "text", "content": text })));
+        for call in self.calls {
+            let args = serde_json::from_str(&call.args).unwrap_or(Value::String(call.args));
+            parts.push(json!({
+                "type": "tool_call", "id": call.id, "name": call.name, "arguments": args,
+            }));
+        }
+        if let Some(result) = self.result {
+            parts.push(json!({
+                "type": "tool_call_response", "id": result.call_id, "response": result.text,
+            }));
+        }
+        parts.extend(self.others);
+        json!({ "role": self.role.as_str(), "parts": parts })
     }
 }
 
@@ -132,10 +151,16 @@ pub(super) fn message(value: Value, role: Role, to: &mut Vec<Message>) -> Option
     }
     let named = text_of(&mut object, &["role"]).and_then(|name| role_of(&name));
     let role = named.unwrap_or(role);
-    let mut content = match object.remove("parts").or_else(|| object.remove("content")) {
+    let names = ["parts", "content", "contents"];
+    let content = names.into_iter().find_map(|name| object.remove(name));
+    let mut content = match content {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(parts)) => parts,
         Some(Value::String(text)) if text.is_empty() => Vec::new(),
+        // Some write the blocks of a message as text.
+        Some(Value::String(text)) if text.starts_with("[{\"") => {
+            serde_json::from_str(&text).unwrap_or_else(|_| vec![Value::String(text)])
+        }
         Some(other) => vec![other],
     };
     for (name, kind) in [
@@ -264,6 +289,16 @@ fn read_part(part: Value) -> Part {
         Value::Object(object) => object,
         other => return Part::Other(other),
     };
+    // OpenInference has each block and each call in a member.
+    for name in ["message_content", "tool_call"] {
+        if let Some(Value::Object(inner)) = object.get_mut(name) {
+            let mut inner = std::mem::take(inner);
+            if name == "tool_call" {
+                inner.insert("type".to_owned(), "tool_call".into());
+            }
+            object = inner;
+        }
+    }
     let kind = object.get("type").and_then(Value::as_str).unwrap_or("text");
     match kind {
         "text" | "input_text" | "output_text" => text_of(&mut object, &["content", "text"])

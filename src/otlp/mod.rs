@@ -3,7 +3,19 @@
 
 #![allow(dead_code)]
 
+mod batch;
+mod events;
+mod item;
 mod json;
+mod log;
+mod mapping;
 mod message;
 mod proto;
+mod receive;
 mod request;
+#[cfg(test)]
+mod tests;
+mod value;
+
+pub(crate) use receive::{Outcome, Receiver};
+pub(crate) use request::{Encoding, Signal};

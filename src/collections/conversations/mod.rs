@@ -133,7 +133,7 @@ impl Store {
     }
 
     /// Whether the log has a conversation with this id.
-    #[cfg(feature = "http")]
+    #[cfg(any(feature = "http", feature = "otlp"))]
     pub(crate) fn has_conversation(&self, id: Uuid) -> Result<bool> {
         self.inner()
             .with_snapshot(|view| Ok(check_known(view, id).is_ok()))

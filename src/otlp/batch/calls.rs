@@ -1,0 +1,151 @@
+//! Tool calls: the request of a model and the span of the tool describe the same call.
+
+use uuid::Uuid;
+
+use super::Batch;
+use crate::collections::IfKnown;
+use crate::error::Result;
+use crate::import::{TOOL_ERROR, named};
+use crate::otlp::item::Item;
+use crate::record::{
+    ToolCall, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity, args_sha256,
+};
+
+/// Minimum length of a call id that is unique without its trace.
+const RANDOM_ID_BYTES_MIN: usize = 20;
+
+/// The id of a tool call's request.
+pub(super) fn request_id(call_id: &str, trace: Option<Uuid>) -> Uuid {
+    match trace {
+        Some(trace) if call_id.len() < RANDOM_ID_BYTES_MIN => {
+            named("otlp:call", &format!("{trace}:{call_id}"))
+        }
+        _ => named("otlp:call", call_id),
+    }
+}
+
+impl Batch<'_> {
+    /// Adds the span of a tool.
+    pub(super) fn tool(&mut self, at: usize, mut item: Item) -> Result<()> {
+        let tool = std::mem::take(&mut item.tool);
+        let span_id = || item.key.simple().to_string();
+        let call_id = tool.call_id.clone().unwrap_or_else(span_id);
+        let request_id = request_id(&call_id, item.trace);
+        let known = self.known_call(request_id, &call_id)?;
+        let args = tool.args.unwrap_or_default();
+        let req = match known.as_ref().map(|(req, _)| req) {
+            // The turn that asked for the call is its parent.
+            Some(req) => ToolCallReq {
+                started_at: Validity::at(item.start),
+                ..req.clone()
+            },
+            None => request(
+                (request_id, call_id),
+                item.parent_turn().unwrap_or(item.key),
+                item.provider.as_deref(),
+                tool.name.unwrap_or_default(),
+                args,
+                item.start,
+            ),
+        };
+        let (request_id, call_id) = (req.request_id, req.call_id.clone());
+        self.put_call(at, req);
+        if let Some(end) = item.end {
+            let failure = item.failure.take();
+            let done = ToolCallDone {
+                request_id,
+                call_id,
+                ended_at: Validity::at(end),
+                latency_ms: end.saturating_sub(item.start).max(0),
+                outcome_json: tool.result,
+                error_kind: failure.as_ref().map(|it| {
+                    let class = it.class.clone();
+                    class.unwrap_or_else(|| TOOL_ERROR.to_owned())
+                }),
+                error_msg: failure.as_ref().and_then(|it| it.message.clone()),
+                status: if failure.is_some() {
+                    ToolStatus::Failed
+                } else {
+                    ToolStatus::Completed
+                },
+            };
+            if let Some(done) = self.put_done(at, done) {
+                item.keep("result", done.outcome_json);
+                item.keep("error", done.error_msg);
+            }
+        }
+        item.keep_unused();
+        let content = item.kept();
+        self.turn(at, &item, TurnKind::SysInfo, content, item.key)
+    }
+
+    /// The call with this key, in this batch or in the log.
+    pub(super) fn known_call(
+        &mut self,
+        request_id: Uuid,
+        call_id: &str,
+    ) -> Result<Option<ToolCall>> {
+        let key = (request_id, call_id.to_owned());
+        if let Some(call) = self.calls.get(&key) {
+            return Ok(Some(call.clone()));
+        }
+        let logged = self.store.get_tool_call(request_id, call_id)?;
+        if let Some(call) = &logged {
+            self.calls.insert(key, call.clone());
+        }
+        Ok(logged)
+    }
+
+    pub(super) fn put_call(&mut self, at: usize, req: ToolCallReq) {
+        let key = (req.request_id, req.call_id.clone());
+        self.calls
+            .entry(key)
+            .or_insert_with(|| (req.clone(), None))
+            .0 = req.clone();
+        self.push(at, req.into(), IfKnown::Compare);
+    }
+
+    /// Adds an outcome to a known call. Returns the outcome if the call has one already: the first
+    /// one stands.
+    pub(super) fn put_done(&mut self, at: usize, done: ToolCallDone) -> Option<ToolCallDone> {
+        let key = (done.request_id, done.call_id.clone());
+        match self.calls.get_mut(&key) {
+            Some((_, Some(_))) | None => Some(done),
+            Some((_, outcome)) => {
+                *outcome = Some(done.clone());
+                self.push(at, done.into(), IfKnown::Compare);
+                None
+            }
+        }
+    }
+}
+
+/// The request of a call.
+pub(super) fn request(
+    (request_id, call_id): (Uuid, String),
+    parent_id: Uuid,
+    provider: Option<&str>,
+    tool_name: String,
+    args: String,
+    at: i64,
+) -> ToolCallReq {
+    let args = if args.is_empty() {
+        "{}".to_owned()
+    } else {
+        args
+    };
+    ToolCallReq {
+        request_id,
+        call_id,
+        parent_id,
+        vendor: provider.unwrap_or("otlp").to_owned(),
+        tool_name: if tool_name.is_empty() {
+            "unknown".to_owned()
+        } else {
+            tool_name
+        },
+        args_sha256: args_sha256(&args),
+        arguments_json: Some(args),
+        started_at: Validity::at(at),
+    }
+}

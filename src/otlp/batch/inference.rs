@@ -1,0 +1,442 @@
+//! Requests to models: their messages, and what they cost.
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::Batch;
+use super::calls;
+use crate::error::{Error, Result};
+use crate::import::{API_ERROR, Call, Outcome, Step, Thread, Tokens, named};
+use crate::otlp::item::{Item, Usage};
+use crate::otlp::message::{self, Message};
+use crate::record::{ConversationMessage, ConversationTurn, NAME_BYTES_MAX, Role, TurnKind};
+
+/// The ids of all messages of an item, in the order in which they follow each other.
+pub(super) fn ids(item: &Item) -> impl Iterator<Item = Uuid> {
+    chain(start_of_ids(item), item.input.iter().chain(&item.output))
+}
+
+/// Where the ids of messages start: at the conversation. An item that describes only a part of a
+/// request has no history, so that its messages are not those of another item.
+fn start_of_ids(item: &Item) -> Uuid {
+    let thread = item.thread().filter(|_| !item.is_in_parts);
+    thread.unwrap_or(item.key)
+}
+
+/// The id of a response whose content is not known, or comes in parts.
+pub(super) fn response_id(item: &Item) -> Uuid {
+    let response = item.response.as_ref();
+    response.map_or(item.key, |id| named("otlp:response", id))
+}
+
+fn chain<'m>(
+    start: Uuid,
+    messages: impl Iterator<Item = &'m Message>,
+) -> impl Iterator<Item = Uuid> {
+    messages.scan(start, |before, message| {
+        *before = message.id_after(*before);
+        Some(*before)
+    })
+}
+
+/// The answer in log records whose span has not come yet. It waits in the content of the span's
+/// turn.
+struct Waiting {
+    /// The id after which the answer comes.
+    after: Uuid,
+    output: Vec<Message>,
+}
+
+impl Waiting {
+    fn read(turn: &ConversationTurn) -> Option<Waiting> {
+        let is_waiting = turn.kind == TurnKind::SysInfo && turn.content.starts_with(WAITING);
+        let content: Value = serde_json::from_str(&turn.content)
+            .ok()
+            .filter(|_| is_waiting)?;
+        let output = content.get("otel_waiting")?.get("output")?.clone();
+        Some(Waiting {
+            after: turn.message_id,
+            output: message::messages(output, Role::Assistant)?,
+        })
+    }
+
+    fn into_content(self) -> String {
+        let output: Vec<Value> = self.output.into_iter().map(Message::into_json).collect();
+        format!("{WAITING}{{\"output\":{}}}}}", Value::Array(output))
+    }
+}
+
+/// What an item keeps that has nothing without a place of its own.
+const NOTHING_KEPT: &str = r#"{"otel":{}}"#;
+/// How the content of a turn starts whose answer waits for its span.
+const WAITING: &str = "{\"otel_waiting\":";
+
+/// What a message is part of while its records are made.
+struct Place<'i> {
+    at: usize,
+    item: &'i Item,
+    conversation: Uuid,
+}
+
+impl Batch<'_> {
+    /// Adds a request to a model.
+    pub(super) fn inference(&mut self, at: usize, mut item: Item) -> Result<()> {
+        let conversation = item.thread().unwrap_or(item.key);
+        let input = std::mem::take(&mut item.input);
+        let mut output = std::mem::take(&mut item.output);
+        let before = self.known_turn(item.key)?;
+        // Log records of a span may come before it, and in several requests.
+        let waiting = before.as_ref().and_then(Waiting::read);
+        let mut start = start_of_ids(&item);
+        if let Some(waiting) = &waiting
+            && input.is_empty()
+        {
+            start = waiting.after;
+        }
+        let start = self.unless_said_before(start, &input, item.trace)?;
+        let is_answered = before.is_some() && waiting.is_none();
+        if let Some(waiting) = waiting
+            && output.is_empty()
+        {
+            output = waiting.output;
+        }
+        let ids: Vec<Uuid> = chain(start, input.iter().chain(&output)).collect();
+        let (input_ids, output_ids) = ids.split_at(input.len());
+        self.begin(at, conversation, &item)?;
+        let place = Place {
+            at,
+            item: &item,
+            conversation,
+        };
+        // The messages before a known one are known too.
+        let known = input_ids.iter().rposition(|id| self.has_message(*id));
+        let first_new = known.map_or(0, |at| at + 1);
+        for (message, id) in input.into_iter().zip(input_ids).skip(first_new) {
+            self.put_input(&place, *id, message)?;
+        }
+        let has_result = item.usage.is_any() || item.failure.is_some() || item.model.is_some();
+        if item.is_event && !has_result && !item.is_in_parts {
+            // The span has the rest.
+            if !is_answered {
+                let after = input_ids.last().copied().unwrap_or(start);
+                let content = Waiting { after, output }.into_content();
+                self.turn(at, &item, TurnKind::SysInfo, content, after)?;
+                return Ok(());
+            }
+        } else if item.is_in_parts && output.is_empty() && !has_result {
+            return Ok(());
+        }
+        let known = before.map(|turn| turn.message_id).filter(|_| is_answered);
+        self.put_output(at, item, conversation, (output, output_ids), known)
+    }
+
+    /// Where the ids of a request's messages start: at the conversation, unless its last message was
+    /// said before in another trace, without a history that tells the two apart.
+    fn unless_said_before(
+        &self,
+        start: Uuid,
+        input: &[Message],
+        trace: Option<Uuid>,
+    ) -> Result<Uuid> {
+        let has_history = input.iter().any(|it| it.role == Role::Assistant);
+        let Some(trace) = trace.filter(|trace| !has_history && *trace != start) else {
+            return Ok(start);
+        };
+        let Some(last) = chain(start, input.iter()).last() else {
+            return Ok(start);
+        };
+        let said_in = match self.messages.get(&last) {
+            Some(trace) => *trace,
+            None if self.logged.messages.contains(&last) => {
+                let message = self.store.get_message(last)?;
+                message.and_then(|message| trace_of(&message))
+            }
+            None => return Ok(start),
+        };
+        if said_in.is_some_and(|said_in| said_in != trace) {
+            return Ok(Uuid::new_v5(&start, trace.as_bytes()));
+        }
+        Ok(start)
+    }
+
+    /// Adds a message that the request sends.
+    fn put_input(&mut self, place: &Place<'_>, id: Uuid, message: Message) -> Result<()> {
+        let item = place.item;
+        let calls = message.calls.clone();
+        let mut step = step(id, item.start, message);
+        step.parent = item.parent_turn();
+        let metadata = item.trace.map(|trace| {
+            let trace = trace.simple();
+            match item.span {
+                Some(span) => {
+                    let span = span.span;
+                    format!(r#"{{"otel":{{"trace_id":"{trace}","span_id":"{span:016x}"}}}}"#)
+                }
+                None => format!(r#"{{"otel":{{"trace_id":"{trace}"}}}}"#),
+            }
+        });
+        self.put_step(place, step, calls, metadata)
+    }
+
+    /// Adds the answer.
+    fn put_output(
+        &mut self,
+        at: usize,
+        mut item: Item,
+        conversation: Uuid,
+        (output, ids): (Vec<Message>, &[Uuid]),
+        known: Option<Uuid>,
+    ) -> Result<()> {
+        let others: Vec<_> = output.iter().flat_map(|it| it.others.clone()).collect();
+        if !others.is_empty() {
+            item.rest.insert("parts".to_owned(), others.into());
+        }
+        let kept = item.kept();
+        let place = Place {
+            at,
+            item: &item,
+            conversation,
+        };
+        let by_response = response_id(&item);
+        let known = known
+            .or(Some(by_response))
+            .filter(|id| self.has_message(*id));
+        if let Some(known) = known {
+            return self.put_more(&place, known, output, kept);
+        }
+        let mut messages = output.into_iter().zip(ids);
+        let (first, first_id) = match messages.next() {
+            Some((message, _)) if item.is_in_parts => (message, by_response),
+            Some((message, id)) if !self.has_message(*id) => (message, *id),
+            // Another request got the same answer.
+            Some((message, _)) => (message, item.key),
+            None => (Message::new(Role::Assistant), by_response),
+        };
+        let calls = first.calls.clone();
+        let mut step = step(item.key, item.end.unwrap_or(item.start), first);
+        step.role = Role::Assistant;
+        step.response = Some(first_id);
+        step.parent = item.parent_turn();
+        step.part_of = item.part_of;
+        set_answer(&mut step, &item);
+        self.put_step(&place, step, calls, Some(kept))?;
+        for (message, id) in messages {
+            let calls = message.calls.clone();
+            let mut step = self::step(*id, item.end.unwrap_or(item.start), message);
+            step.role = Role::Assistant;
+            step.part_of = Some(first_id);
+            step.parent = Some(item.key);
+            self.put_step(&place, step, calls, None)?;
+        }
+        self.name_session(&item)
+    }
+
+    /// Adds to an answer what a second report says that the first did not: a span and a log record
+    /// may describe the same request.
+    fn put_more(
+        &mut self,
+        place: &Place<'_>,
+        known: Uuid,
+        output: Vec<Message>,
+        kept: String,
+    ) -> Result<()> {
+        let item = place.item;
+        let stands = match self.written.get(&known) {
+            Some(message) => Some(message.clone()),
+            None => self.store.get_message(known)?,
+        };
+        let Some(stands) = stands else {
+            return self.keep_apart(place, known, kept);
+        };
+        let has_content = !stands.content.is_empty() || stands.tool_name.is_some();
+        let is_content_new = !has_content && !output.is_empty();
+        let is_usage_new = stands.tokens_in.is_none() && item.usage.is_any();
+        if trace_and_kind(&stands) == (item.trace, item.is_event)
+            && !is_usage_new
+            && !is_content_new
+        {
+            return Ok(());
+        }
+        if !is_content_new && !is_usage_new {
+            return self.keep_apart(place, known, kept);
+        }
+        let what = if item.is_event { "log" } else { "span" };
+        let id = Uuid::new_v5(&item.key, what.as_bytes());
+        let output = if is_content_new { output } else { Vec::new() };
+        let message = output.into_iter().next();
+        let message = message.unwrap_or_else(|| Message::new(Role::Assistant));
+        let calls = message.calls.clone();
+        let mut step = step(id, item.end.unwrap_or(item.start), message);
+        step.role = Role::Assistant;
+        step.part_of = Some(known);
+        step.parent = Some(item.key);
+        if is_usage_new {
+            set_answer(&mut step, item);
+        }
+        self.put_step(place, step, calls, Some(kept))
+    }
+
+    /// Keeps what a second report says, in a turn of its own.
+    fn keep_apart(&mut self, place: &Place<'_>, known: Uuid, kept: String) -> Result<()> {
+        let item = place.item;
+        if kept == NOTHING_KEPT {
+            return Ok(());
+        }
+        let what = if item.is_event { "log" } else { "span" };
+        let mut apart = item.clone();
+        apart.key = Uuid::new_v5(&item.key, what.as_bytes());
+        self.turn(place.at, &apart, TurnKind::SysInfo, kept, known)
+    }
+
+    /// Adds the records of a message.
+    fn put_step(
+        &mut self,
+        place: &Place<'_>,
+        step: Step,
+        calls: Vec<crate::otlp::message::Call>,
+        metadata: Option<String>,
+    ) -> Result<()> {
+        let item = place.item;
+        let (turn_id, at, result) = (step.id, step.at, step.result.is_some());
+        let mut thread = Thread::of(place.conversation, item.provider.clone());
+        let facts = thread.facts("otlp", step).map_err(Error::invalid)?;
+        if let Some(turn) = facts.turn {
+            self.put_turn(place.at, turn);
+        }
+        for call in calls {
+            let request_id = calls::request_id(&call.id, item.trace);
+            let known = self.known_call(request_id, &call.id)?;
+            let req = match known {
+                // The span of the tool came first.
+                Some((mut req, _)) => {
+                    req.parent_id = turn_id;
+                    req
+                }
+                None => {
+                    let key = (request_id, call.id);
+                    let vendor = item.provider.as_deref();
+                    calls::request(key, turn_id, vendor, call.name, call.args, at)
+                }
+            };
+            self.put_call(place.at, req);
+        }
+        if result {
+            for mut done in facts.results {
+                done.request_id = calls::request_id(&done.call_id, item.trace);
+                if let Some((req, None)) = self.known_call(done.request_id, &done.call_id)? {
+                    done.latency_ms = at.saturating_sub(req.started_at.at).max(0);
+                    self.put_done(place.at, done);
+                }
+            }
+        }
+        if let Some(said) = facts.said {
+            let mut message = *said.message;
+            message.inference_metadata = metadata;
+            if let Some(class) = item.failure.as_ref().and_then(|it| it.class.clone())
+                && message.error.is_some()
+            {
+                message.error_type = Some(class);
+            }
+            shorten(&mut message);
+            self.put_message(place.at, message, item.trace);
+        }
+        Ok(())
+    }
+
+    /// Removes the messages of an agent's run that its requests have reported. The others are kept
+    /// with its turn.
+    pub(super) fn keep_new_messages(&mut self, item: &mut Item) {
+        if item.has_messages() && ids(item).all(|id| self.has_message(id)) {
+            item.input.clear();
+            item.output.clear();
+        }
+    }
+}
+
+/// The step of a message.
+fn step(id: Uuid, at: i64, message: Message) -> Step {
+    let mut step = Step::new(id, at, message.role);
+    step.texts = message.texts;
+    step.reasoning = message.reasoning;
+    for other in message.others {
+        let kind = other.get("type").and_then(serde_json::Value::as_str);
+        step.others.count(kind.unwrap_or("part").to_owned());
+    }
+    let calls = message.calls.into_iter();
+    step.calls = calls
+        .map(|call| Call {
+            id: call.id,
+            name: call.name,
+            args: call.args,
+        })
+        .collect();
+    step.result = message.result.map(|result| Outcome {
+        call_id: result.call_id,
+        text: result.text,
+        ..Outcome::default()
+    });
+    step
+}
+
+/// Sets what an answer has besides its content.
+fn set_answer(step: &mut Step, item: &Item) {
+    step.model.clone_from(&item.model);
+    step.cost_usd = item.cost;
+    step.latency_ms = item.end.map(|end| end - item.start);
+    step.tokens = item.usage.is_any().then(|| tokens(item.usage));
+    if let Some(failure) = &item.failure {
+        let message = failure.message.clone().or_else(|| failure.class.clone());
+        step.error = Some(message.unwrap_or_else(|| API_ERROR.to_owned()));
+    }
+}
+
+fn tokens(usage: Usage) -> Tokens {
+    let number = |count: Option<u64>| count.unwrap_or(0);
+    let (read, write) = (number(usage.cache_read), number(usage.cache_write));
+    let cached = read.saturating_add(write);
+    let mut input = number(usage.input);
+    // Some report the cached tokens apart from the others.
+    if usage.is_cache_apart || cached > input {
+        input = input.saturating_add(cached);
+    }
+    let reasoning = number(usage.reasoning);
+    Tokens {
+        input,
+        cache_write: write,
+        cache_write_1h: 0,
+        cache_read: read,
+        output: number(usage.output).max(reasoning),
+        reasoning,
+    }
+}
+
+/// Removes names that are too long.
+fn shorten(message: &mut ConversationMessage) {
+    for name in [
+        &mut message.model_used,
+        &mut message.tool_name,
+        &mut message.tool_call_id,
+        &mut message.error_type,
+    ] {
+        if name
+            .as_ref()
+            .is_some_and(|name| name.len() > NAME_BYTES_MAX)
+        {
+            *name = None;
+        }
+    }
+}
+
+/// The trace in which a message was first reported.
+fn trace_of(message: &ConversationMessage) -> Option<Uuid> {
+    let metadata = message.inference_metadata.as_deref()?;
+    let metadata: serde_json::Value = serde_json::from_str(metadata).ok()?;
+    let trace = metadata.get("otel")?.get("trace_id")?.as_str()?;
+    Uuid::try_parse(trace).ok()
+}
+
+/// The trace of a message, and whether a log record reported it.
+fn trace_and_kind(message: &ConversationMessage) -> (Option<Uuid>, bool) {
+    let metadata = message.inference_metadata.as_deref().unwrap_or_default();
+    (trace_of(message), metadata.contains(r#""event":"#))
+}
