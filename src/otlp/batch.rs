@@ -12,7 +12,7 @@ use uuid::fmt::Hyphenated;
 
 use super::item::Item;
 use super::mapping::Operation;
-use crate::collections::IfKnown;
+use crate::collections::{IfKnown, TurnQuery};
 use crate::error::{Error, Result};
 use crate::record::{
     Client, Conversation, ConversationMessage, ConversationTurn, Kind, NAME_BYTES_MAX, Record,
@@ -47,6 +47,10 @@ pub(super) struct Batch<'a> {
     written: HashMap<Uuid, ConversationMessage>,
     calls: HashMap<(Uuid, String), ToolCall>,
     conversations: HashMap<Uuid, Talk>,
+    /// The requests to models in this batch: their threads and when they began.
+    requests: Vec<(Uuid, i64)>,
+    /// The threads of the spans under a turn.
+    threads: HashMap<Uuid, Uuid>,
     /// The items that describe a request which another one describes better.
     repeated: HashSet<usize>,
     /// The conversations that items name, by the trace.
@@ -99,6 +103,10 @@ impl<'a> Batch<'a> {
         Ok(Batch {
             store,
             repeated: repeated(items),
+            requests: requests(items)
+                .filter_map(|it| Some((it.thread()?, it.start)))
+                .collect(),
+            threads: threads_below(items),
             tombstones: store.inner().tombstones()?,
             logged: Logged {
                 turns: known(store, Kind::ConversationTurns, &turns)?,
@@ -164,24 +172,22 @@ impl<'a> Batch<'a> {
         if item.is_client {
             return Ok(true);
         }
-        let end = item.end.unwrap_or(i64::MAX);
-        let is_within = |turn: &ConversationTurn| {
-            turn.kind == TurnKind::Assistant && (item.start..=end).contains(&turn.created_at.at)
-        };
         let threads = [item.thread(), item.trace];
-        let is_of =
-            |turn: &&ConversationTurn| turn.id != item.key && threads.contains(&turn.thread_id);
-        if self.turns.values().filter(is_of).any(is_within) {
+        let end = item.end.unwrap_or(i64::MAX);
+        let is_within = |(thread, at): &(Uuid, i64)| {
+            threads.contains(&Some(*thread)) && (item.start..=end).contains(at)
+        };
+        if self.requests.iter().any(is_within) {
             return Ok(false);
         }
         for thread in threads.into_iter().flatten() {
-            let query = crate::query::TurnQuery {
+            let query = TurnQuery {
                 thread_id: Some(thread),
                 kind: Some(TurnKind::Assistant),
                 since: Some(item.start),
                 until: Some(end.saturating_add(1)),
                 limit: 2,
-                ..Default::default()
+                ..TurnQuery::default()
             };
             let found = self.store.turns(&query)?.items;
             if found.iter().any(|turn| turn.id != item.key) {
@@ -189,6 +195,27 @@ impl<'a> Batch<'a> {
             }
         }
         Ok(true)
+    }
+
+    /// The thread of a span that is not a request: the one of the spans under it, so that a trace
+    /// whose requests do not name the conversation stays together.
+    fn thread(&self, item: &Item) -> Result<Option<Uuid>> {
+        let (Some(thread), Some(trace)) = (item.thread(), item.trace) else {
+            return Ok(item.thread());
+        };
+        if item.is_event || thread == trace || item.operation == Operation::Inference {
+            return Ok(Some(thread));
+        }
+        if let Some(below) = self.threads.get(&item.key) {
+            return Ok(Some(*below));
+        }
+        let query = TurnQuery {
+            parent_id: Some(item.key),
+            limit: 1,
+            ..TurnQuery::default()
+        };
+        let below = self.store.turns(&query)?.items.pop();
+        Ok(below.and_then(|turn| turn.thread_id).or(Some(thread)))
     }
 
     /// An item without a place of its own: a turn with what is known about it.
@@ -221,7 +248,7 @@ impl<'a> Batch<'a> {
                 kind,
                 content,
                 created_at: Validity::at(item.start),
-                thread_id: item.thread(),
+                thread_id: self.thread(item)?,
             },
         );
         self.name_session(item)
@@ -395,6 +422,32 @@ impl Talk {
         set(&mut conversation.user_id, &self.user);
         set(&mut conversation.agent, &self.agent);
     }
+}
+
+/// The requests to models.
+fn requests(items: &[(usize, Item)]) -> impl Iterator<Item = &Item> {
+    let items = items.iter().map(|(_, item)| item);
+    items.filter(|item| item.operation == Operation::Inference)
+}
+
+/// The threads of the spans under each span. Under a span that names no conversation, they are
+/// those of the spans under it.
+fn threads_below(items: &[(usize, Item)]) -> HashMap<Uuid, Uuid> {
+    let mut below = HashMap::new();
+    let spans = items.iter().map(|(_, item)| item).filter(|it| !it.is_event);
+    // What ends first is deeper, and requests decide.
+    let mut spans: Vec<&Item> = spans.collect();
+    spans.sort_by_key(|item| (item.operation != Operation::Inference, item.end));
+    for item in spans {
+        let own = match item.operation {
+            Operation::Inference => item.thread(),
+            _ => below.get(&item.key).copied(),
+        };
+        if let (Some(above), Some(own)) = (item.parent_turn(), own) {
+            below.entry(above).or_insert(own);
+        }
+    }
+    below
 }
 
 /// The requests to models that another item describes with messages.

@@ -440,6 +440,8 @@ impl Item {
             input.extend(meant.messages(Field::Input, Role::User));
             output = meant.messages(Field::Output, Role::Assistant);
             output.extend(apart(&mut meant));
+            message::join_reasoning(&mut input);
+            message::join_reasoning(&mut output);
         }
         let mut tool = Tool::default();
         if operation == Operation::Tool {

@@ -57,6 +57,8 @@ impl Records {
 }
 
 const CHOICE: &str = "gen_ai.choice";
+/// The event that describes a request to a model.
+const DETAILS: &str = "gen_ai.client.inference.operation.details";
 
 /// The role of an event that is one message, in earlier versions of the conventions.
 fn role_of(name: &str) -> Option<Role> {
@@ -171,6 +173,10 @@ impl Record {
         let mut item = Item::new(Meant::of(self.attributes), self.about);
         item.program = self.program;
         item.key = self.id;
+        if self.name == DETAILS {
+            item.operation = Operation::Inference;
+            item.key = self.span.map_or(self.id, SpanRef::turn);
+        }
         item.span = self.span;
         item.trace = self.trace;
         item.start = self.at;

@@ -271,7 +271,7 @@ impl Operation {
             }
             "embeddings" => Operation::Embeddings,
             "execute_tool" => Operation::Tool,
-            "invoke_agent" | "create_agent" | "invoke_workflow" => Operation::Agent,
+            "invoke_agent" | "invoke_workflow" => Operation::Agent,
             _ => Operation::Other,
         }
     }

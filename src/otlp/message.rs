@@ -115,6 +115,25 @@ impl Message {
     }
 }
 
+/// Joins messages that have only reasoning with the answer that follows: some report the items of
+/// an answer as messages of their own.
+pub(super) fn join_reasoning(messages: &mut Vec<Message>) {
+    let mut joined: Vec<Message> = Vec::with_capacity(messages.len());
+    for mut message in messages.drain(..) {
+        let is_assistant = |it: &Message| it.role == Role::Assistant;
+        let is_before = |it: &mut Message| {
+            is_assistant(it) && it.texts.is_empty() && it.calls.is_empty() && it.others.is_empty()
+        };
+        if is_assistant(&message)
+            && let Some(before) = joined.pop_if(is_before)
+        {
+            message.reasoning.splice(0..0, before.reasoning);
+        }
+        joined.push(message);
+    }
+    *messages = joined;
+}
+
 /// The messages in a list; `None` if this is no list of messages.
 pub(super) fn messages(value: Value, role: Role) -> Option<Vec<Message>> {
     let list = match value {
@@ -193,6 +212,10 @@ fn typed(mut value: Value, kind: &str) -> Value {
     value
 }
 
+fn is_text_type(kind: &Value) -> bool {
+    kind == "text" || kind == "summary_text"
+}
+
 fn is_item_type(kind: &Value) -> bool {
     let kinds = [
         "function_call",
@@ -238,6 +261,8 @@ fn parts(parts: Vec<Value>, role: Role, answers: Option<String>, to: &mut Vec<Me
         match read_part(part) {
             Part::Text(text) => rest.texts.push(text),
             Part::Reasoning(text) => rest.reasoning.push(text),
+            // Some report a call in two ways.
+            Part::Call(call) if !call.id.is_empty() && rest.calls.contains(&call) => {}
             Part::Call(call) => rest.calls.push(call),
             Part::Result(mut result) => {
                 if result.call_id.is_empty() {
@@ -290,13 +315,14 @@ fn read_part(part: Value) -> Part {
         other => return Part::Other(other),
     };
     // OpenInference has each block and each call in a member.
-    for name in ["message_content", "tool_call"] {
+    for name in ["tool_call", "message_content"] {
         if let Some(Value::Object(inner)) = object.get_mut(name) {
             let mut inner = std::mem::take(inner);
             if name == "tool_call" {
                 inner.insert("type".to_owned(), "tool_call".into());
             }
             object = inner;
+            break;
         }
     }
     let kind = object.get("type").and_then(Value::as_str).unwrap_or("text");
@@ -304,8 +330,10 @@ fn read_part(part: Value) -> Part {
         "text" | "input_text" | "output_text" => text_of(&mut object, &["content", "text"])
             .map_or_else(|| Part::Other(Value::Object(object)), Part::Text),
         "reasoning" | "thinking" => {
-            text_of(&mut object, &["content", "text", "thinking", "reasoning"])
-                .map_or_else(|| Part::Other(Value::Object(object)), Part::Reasoning)
+            text_of(&mut object, &["content", "text", "thinking", "reasoning"]).map_or_else(
+                || Part::Other(Value::Object(object)),
+                |text| Part::Reasoning(blocks_text(text)),
+            )
         }
         "tool_call" | "tool_use" | "tool-call" | "function_call" | "function" => {
             Part::Call(call(object))
@@ -352,7 +380,7 @@ fn result_text(value: Value) -> String {
         Value::Array(blocks) => {
             let text = |block: &Value| match block {
                 Value::String(text) => Some(text.clone()),
-                Value::Object(object) if object.get("type").is_some_and(|it| it == "text") => {
+                Value::Object(object) if object.get("type").is_some_and(is_text_type) => {
                     let text = object.get("text").or_else(|| object.get("content"));
                     text.and_then(Value::as_str).map(str::to_owned)
                 }
@@ -373,6 +401,14 @@ fn result_text(value: Value) -> String {
         }
         other => json_text(other),
     }
+}
+
+/// The texts of blocks that are written as text; otherwise the text.
+fn blocks_text(text: String) -> String {
+    if !text.starts_with("[{") {
+        return text;
+    }
+    serde_json::from_str(&text).map_or(text, result_text)
 }
 
 /// A text as it is, other values as JSON.

@@ -145,8 +145,10 @@ impl<'a> Request<'a> {
         self.groups.iter().map(|group| {
             let failed = |reason| (group.items.len(), reason);
             Ok(Items {
-                resource: self.decoded(group.resource).map_err(failed)?,
-                scope: self.decoded(group.scope).map_err(failed)?,
+                resource: self
+                    .decoded(group.resource, Shape::Resource)
+                    .map_err(failed)?,
+                scope: self.decoded(group.scope, Shape::Scope).map_err(failed)?,
                 encoding: self.encoding,
                 items: group.items.iter(),
                 item: PhantomData,
@@ -154,7 +156,7 @@ impl<'a> Request<'a> {
         })
     }
 
-    fn decoded<T>(&self, bytes: Option<&[u8]>) -> Result<T, String>
+    fn decoded<T>(&self, bytes: Option<&[u8]>, shape: Shape) -> Result<T, String>
     where
         T: Message + Default + DeserializeOwned,
     {
@@ -162,7 +164,7 @@ impl<'a> Request<'a> {
             return Ok(T::default());
         };
         if self.encoding == Encoding::Protobuf {
-            check_lists(bytes, Shape::Resource)?;
+            check_lists(bytes, shape)?;
         }
         self.encoding.decode(bytes)
     }
@@ -303,6 +305,7 @@ enum Shape {
     Span,
     LogRecord,
     Resource,
+    Scope,
     SpanEvent,
     Link,
     KeyValue,
@@ -317,8 +320,8 @@ impl Shape {
         match (self, tag) {
             (Shape::Span, 9)
             | (Shape::LogRecord, 6)
-            // Of a resource, and of a scope.
-            | (Shape::Resource, 1 | 3)
+            | (Shape::Resource, 1)
+            | (Shape::Scope, 3)
             | (Shape::SpanEvent, 3)
             | (Shape::Link, 4)
             | (Shape::KeyValues, 1) => Some(Shape::KeyValue),
@@ -344,7 +347,6 @@ fn check_lists(bytes: &[u8], shape: Shape) -> Result<(), String> {
         let mut elements = 0;
         while !bytes.is_empty() {
             let (tag, message) = next_field(&mut bytes)?;
-            // The name of a scope has the tag of a resource's attributes.
             if let (Some(of_field), Some(message)) = (shape.of_field(tag), message) {
                 elements += 1;
                 if elements > ELEMENTS_MAX {

@@ -14,6 +14,9 @@ use crate::record::{
 /// Minimum length of a call id that is unique without its trace.
 const RANDOM_ID_BYTES_MIN: usize = 20;
 
+/// The arguments of a call whose arguments are not known.
+const NO_ARGS: &str = "{}";
+
 /// The id of a tool call's request.
 pub(super) fn request_id(call_id: &str, trace: Option<Uuid>) -> Uuid {
     match trace {
@@ -35,10 +38,19 @@ impl Batch<'_> {
         let args = tool.args.unwrap_or_default();
         let req = match known.as_ref().map(|(req, _)| req) {
             // The turn that asked for the call is its parent.
-            Some(req) => ToolCallReq {
-                started_at: Validity::at(item.start),
-                ..req.clone()
-            },
+            Some(req) => {
+                let has_args = req
+                    .arguments_json
+                    .as_deref()
+                    .is_some_and(|it| it != NO_ARGS);
+                let args = Some(args).filter(|args| !has_args && !args.is_empty());
+                ToolCallReq {
+                    started_at: Validity::at(item.start),
+                    args_sha256: args.as_deref().map_or(req.args_sha256.clone(), args_sha256),
+                    arguments_json: args.or(req.arguments_json.clone()),
+                    ..req.clone()
+                }
+            }
             None => request(
                 (request_id, call_id),
                 item.parent_turn().unwrap_or(item.key),
@@ -130,7 +142,7 @@ pub(super) fn request(
     at: i64,
 ) -> ToolCallReq {
     let args = if args.is_empty() {
-        "{}".to_owned()
+        NO_ARGS.to_owned()
     } else {
         args
     };

@@ -114,17 +114,16 @@ impl Batch<'_> {
         for (message, id) in input.into_iter().zip(input_ids).skip(first_new) {
             self.put_input(&place, *id, message)?;
         }
-        let has_result = item.usage.is_any() || item.failure.is_some() || item.model.is_some();
-        if item.is_event && !has_result && !item.is_in_parts {
-            // The span has the rest.
-            if !is_answered {
-                let after = input_ids.last().copied().unwrap_or(start);
-                let content = Waiting { after, output }.into_content();
-                self.turn(at, &item, TurnKind::SysInfo, content, after)?;
-                return Ok(());
-            }
-        } else if item.is_in_parts && output.is_empty() && !has_result {
+        let has_result = item.usage.is_any() || item.failure.is_some();
+        if output.is_empty() && !has_result && (item.is_in_parts || item.is_event && is_answered) {
             return Ok(());
+        }
+        let is_complete = has_result || item.model.is_some() && !output.is_empty();
+        if item.is_event && !item.is_in_parts && !is_complete && !is_answered {
+            // The span has the rest.
+            let after = input_ids.last().copied().unwrap_or(start);
+            let content = Waiting { after, output }.into_content();
+            return self.turn(at, &item, TurnKind::SysInfo, content, after);
         }
         let known = before.map(|turn| turn.message_id).filter(|_| is_answered);
         self.put_output(at, item, conversation, (output, output_ids), known)
@@ -303,7 +302,10 @@ impl Batch<'_> {
         if let Some(turn) = facts.turn {
             self.put_turn(place.at, turn);
         }
-        for call in calls {
+        for (nth, mut call) in calls.into_iter().enumerate() {
+            if call.id.is_empty() {
+                call.id = format!("{}:{nth}", turn_id.simple());
+            }
             let request_id = calls::request_id(&call.id, item.trace);
             let known = self.known_call(request_id, &call.id)?;
             let req = match known {
@@ -382,7 +384,9 @@ fn step(id: Uuid, at: i64, message: Message) -> Step {
 fn set_answer(step: &mut Step, item: &Item) {
     step.model.clone_from(&item.model);
     step.cost_usd = item.cost;
-    step.latency_ms = item.end.map(|end| end - item.start);
+    let latency = item.end.map(|end| end - item.start);
+    // A log record has no duration unless it says so.
+    step.latency_ms = latency.filter(|ms| !item.is_event || *ms > 0);
     step.tokens = item.usage.is_any().then(|| tokens(item.usage));
     if let Some(failure) = &item.failure {
         let message = failure.message.clone().or_else(|| failure.class.clone());
