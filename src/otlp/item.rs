@@ -429,8 +429,17 @@ impl Item {
     }
 
     /// The item of attributes and what else is known about their span or log record.
-    pub(super) fn new(mut meant: Meant, mut about: Map<String, Json>) -> Item {
-        let operation = operation(&mut meant, &about);
+    pub(super) fn new(meant: Meant, about: Map<String, Json>) -> Item {
+        let operation = operation(&meant, &about);
+        Item::of_operation(operation, meant, about)
+    }
+
+    /// As [`new`](Item::new), if the operation is known.
+    pub(super) fn of_operation(
+        operation: Operation,
+        mut meant: Meant,
+        mut about: Map<String, Json>,
+    ) -> Item {
         let has_messages = matches!(operation, Operation::Inference | Operation::Agent);
         let (mut input, mut output) = (Vec::new(), Vec::new());
         if has_messages {
@@ -627,7 +636,7 @@ pub(super) fn millis(nanos: u64) -> i64 {
     i64::try_from(nanos / NANOS).unwrap_or(i64::MAX)
 }
 
-fn operation(meant: &mut Meant, about: &Map<String, Json>) -> Operation {
+fn operation(meant: &Meant, about: &Map<String, Json>) -> Operation {
     let names: [(Field, fn(&str) -> Operation); 3] = [
         (Field::Operation, Operation::of_name),
         (Field::SpanKind, Operation::of_span_kind),

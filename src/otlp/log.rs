@@ -170,11 +170,16 @@ impl Record {
             let body = std::mem::take(&mut self.body);
             self.about.insert("body".to_owned(), body);
         }
-        let mut item = Item::new(Meant::of(self.attributes), self.about);
+        let is_details = self.name == DETAILS;
+        let meant = Meant::of(self.attributes);
+        let mut item = if is_details {
+            Item::of_operation(Operation::Inference, meant, self.about)
+        } else {
+            Item::new(meant, self.about)
+        };
         item.program = self.program;
         item.key = self.id;
-        if self.name == DETAILS {
-            item.operation = Operation::Inference;
+        if is_details {
             item.key = self.span.map_or(self.id, SpanRef::turn);
         }
         item.span = self.span;

@@ -95,13 +95,15 @@ impl Batch<'_> {
         }
         let start = self.unless_said_before(start, &input, item.trace)?;
         let is_answered = before.is_some() && waiting.is_none();
+        let input_ids: Vec<Uuid> = chain(start, input.iter()).collect();
+        let mut after = input_ids.last().copied().unwrap_or(start);
         if let Some(waiting) = waiting
             && output.is_empty()
         {
             output = waiting.output;
+            after = waiting.after;
         }
-        let ids: Vec<Uuid> = chain(start, input.iter().chain(&output)).collect();
-        let (input_ids, output_ids) = ids.split_at(input.len());
+        let output_ids: Vec<Uuid> = chain(after, output.iter()).collect();
         self.begin(at, conversation, &item)?;
         let place = Place {
             at,
@@ -111,7 +113,7 @@ impl Batch<'_> {
         // The messages before a known one are known too.
         let known = input_ids.iter().rposition(|id| self.has_message(*id));
         let first_new = known.map_or(0, |at| at + 1);
-        for (message, id) in input.into_iter().zip(input_ids).skip(first_new) {
+        for (message, id) in input.into_iter().zip(&input_ids).skip(first_new) {
             self.put_input(&place, *id, message)?;
         }
         let has_result = item.usage.is_any() || item.failure.is_some();
@@ -121,12 +123,18 @@ impl Batch<'_> {
         let is_complete = has_result || item.model.is_some() && !output.is_empty();
         if item.is_event && !item.is_in_parts && !is_complete && !is_answered {
             // The span has the rest.
-            let after = input_ids.last().copied().unwrap_or(start);
             let content = Waiting { after, output }.into_content();
-            return self.turn(at, &item, TurnKind::SysInfo, content, after);
+            self.turn(at, &item, TurnKind::SysInfo, content, after)?;
+            let kept = item.kept();
+            let place = Place {
+                at,
+                item: &item,
+                conversation,
+            };
+            return self.keep_apart(&place, after, kept);
         }
         let known = before.map(|turn| turn.message_id).filter(|_| is_answered);
-        self.put_output(at, item, conversation, (output, output_ids), known)
+        self.put_output(at, item, conversation, (output, &output_ids), known)
     }
 
     /// Where the ids of a request's messages start: at the conversation, unless its last message was
@@ -201,7 +209,7 @@ impl Batch<'_> {
             .or(Some(by_response))
             .filter(|id| self.has_message(*id));
         if let Some(known) = known {
-            return self.put_more(&place, known, output, kept);
+            return self.put_more(&place, known, (output, ids), kept);
         }
         let mut messages = output.into_iter().zip(ids);
         let (first, first_id) = match messages.next() {
@@ -236,7 +244,7 @@ impl Batch<'_> {
         &mut self,
         place: &Place<'_>,
         known: Uuid,
-        output: Vec<Message>,
+        (output, ids): (Vec<Message>, &[Uuid]),
         kept: String,
     ) -> Result<()> {
         let item = place.item;
@@ -260,7 +268,13 @@ impl Batch<'_> {
             return self.keep_apart(place, known, kept);
         }
         let what = if item.is_event { "log" } else { "span" };
-        let id = Uuid::new_v5(&item.key, what.as_bytes());
+        let apart = Uuid::new_v5(&item.key, what.as_bytes());
+        // A later request has the answer in its history.
+        let said = ids
+            .first()
+            .copied()
+            .filter(|id| is_content_new && !self.has_message(*id));
+        let id = said.unwrap_or(apart);
         let output = if is_content_new { output } else { Vec::new() };
         let message = output.into_iter().next();
         let message = message.unwrap_or_else(|| Message::new(Role::Assistant));
