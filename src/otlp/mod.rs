@@ -3,7 +3,12 @@
 
 #![allow(dead_code)]
 
+mod export;
 mod json;
 mod message;
+mod own;
 mod proto;
 mod request;
+mod send;
+
+pub use send::traceparent;
