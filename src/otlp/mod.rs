@@ -9,6 +9,6 @@ mod message;
 mod own;
 mod proto;
 mod request;
-mod send;
+pub(crate) mod send;
 
 pub use send::traceparent;

@@ -13,16 +13,24 @@ mod lines;
 mod log;
 pub(crate) mod request;
 mod talk;
+#[cfg(test)]
+pub(crate) mod tests;
 mod tool;
 
 use self::ids::{SpanId, TraceId};
 use super::own;
-use super::proto::{KeyValue, LogRecord, Scope, Span, Status};
+use super::proto::{KeyValue, Scope, Status};
 use crate::error::Result;
 use crate::record::Record;
 
+#[cfg(feature = "ship")]
+pub(crate) use super::proto::{ExportResponse, RpcStatus};
+pub(crate) use super::proto::{LogRecord, Span};
+
 pub(crate) use self::gather::gather;
-pub(crate) use self::lines::{Chunk, Chunks};
+#[cfg(feature = "ship")]
+pub(crate) use self::lines::Chunk;
+pub(crate) use self::lines::Chunks;
 
 /// Spans and log records, in the order in which they are sent.
 #[derive(Debug, Default)]
