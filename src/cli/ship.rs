@@ -160,6 +160,12 @@ fn tell_of_rejected(shipped: &Shipped) -> bool {
             counted(shipped.items_rejected, "item")
         ));
     }
+    if shipped.logs_refused > 0 {
+        output::say(&format!(
+            "the receiver takes no log records: {} left out",
+            counted(shipped.logs_refused, "log record")
+        ));
+    }
     // A receiver may also give advice about what it accepted.
     for reason in &shipped.rejections {
         output::say(&format!("the receiver says: {}", one_line(reason)));

@@ -164,6 +164,9 @@ pub struct Shipped {
     /// Number of spans and log records that the receiver did not take. They are not sent again.
     #[serde(skip_serializing_if = "is_default")]
     pub items_rejected: u64,
+    /// Number of log records that were left out, since the receiver takes spans only.
+    #[serde(skip_serializing_if = "is_default")]
+    pub logs_refused: u64,
     /// The reasons, as the receiver states them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rejections: Vec<String>,

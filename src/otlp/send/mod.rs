@@ -23,6 +23,8 @@ use super::proto::{KeyValue, Scope, Status};
 use crate::error::Result;
 use crate::record::Record;
 
+#[cfg(all(test, feature = "ship"))]
+pub(crate) use super::proto::PartialSuccess;
 #[cfg(feature = "ship")]
 pub(crate) use super::proto::{ExportResponse, RpcStatus};
 pub(crate) use super::proto::{LogRecord, Span};

@@ -76,7 +76,8 @@ fn run(store: &Store) {
         .run(|| Err::<i32, _>(std::io::Error::other("no such file")))
         .unwrap();
     failed.unwrap_err();
-    turn.call("toolu_3", "count_lines", &arguments).unwrap();
+    // A call that is dropped has an outcome.
+    std::mem::forget(turn.call("toolu_3", "count_lines", &arguments).unwrap());
     run.turn(TurnKind::SysInfo, "2 GB left").unwrap();
     run.assistant("12 lines.").unwrap();
     run.user("Thanks.").unwrap();

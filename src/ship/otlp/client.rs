@@ -16,6 +16,9 @@ use crate::ship::{Backoff, remote};
 
 /// The variable with headers: `key=value,key2=value2`, percent-encoded.
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+/// The paths of requests.
+pub(super) const TRACES: &str = "v1/traces";
+pub(super) const LOGS: &str = "v1/logs";
 /// The port of OTLP over HTTP.
 const PORT: u16 = 4318;
 /// The port of HTTPS.
@@ -85,6 +88,8 @@ pub(super) enum Sent {
     Taken { rejected: u64, reason: String },
     /// The receiver takes smaller requests only.
     TooLarge(String),
+    /// The receiver takes no log records, as Jaeger and Langfuse.
+    NoLogs(String),
 }
 
 /// Sends requests to one receiver.
@@ -173,6 +178,13 @@ impl Client {
         let message = format!("{url} answered {status}{reason}");
         match status {
             StatusCode::PAYLOAD_TOO_LARGE => Ok(Sent::TooLarge(message)),
+            StatusCode::NOT_FOUND
+            | StatusCode::METHOD_NOT_ALLOWED
+            | StatusCode::NOT_IMPLEMENTED
+                if path == LOGS =>
+            {
+                Ok(Sent::NoLogs(message))
+            }
             StatusCode::TOO_MANY_REQUESTS
             | StatusCode::BAD_GATEWAY
             | StatusCode::SERVICE_UNAVAILABLE

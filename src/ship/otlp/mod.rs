@@ -53,8 +53,8 @@ impl Request {
 
     fn path(&self) -> &'static str {
         match self {
-            Request::Spans(_) => "v1/traces",
-            Request::Logs(_) => "v1/logs",
+            Request::Spans(_) => client::TRACES,
+            Request::Logs(_) => client::LOGS,
         }
     }
 
@@ -159,22 +159,34 @@ impl OtlpShipper {
         while let Some(request) = requests.pop_front() {
             let body = request.body(shipped.store_id);
             if !self.options.dry_run {
-                match self.client.post(request.path(), &body).await? {
-                    Sent::Taken { rejected, reason } => note(shipped, rejected, reason),
+                let is_sent = match self.client.post(request.path(), &body).await? {
+                    Sent::Taken { rejected, reason } => {
+                        note(shipped, rejected, reason);
+                        true
+                    }
                     Sent::TooLarge(reason) => {
                         let len = request.len() as u64;
-                        if let Some((first, rest)) = request.halves() {
-                            requests.push_front(rest);
-                            requests.push_front(first);
-                            continue;
+                        match request.halves() {
+                            Some((first, rest)) => {
+                                requests.push_front(rest);
+                                requests.push_front(first);
+                            }
+                            None => note(shipped, len, reason),
                         }
-                        note(shipped, len, reason);
                         continue;
                     }
-                }
+                    Sent::NoLogs(reason) => {
+                        shipped.logs_refused += request.len() as u64;
+                        note(shipped, 0, reason);
+                        false
+                    }
+                };
                 request.note(&mut begun);
                 position.begun = Some(begun.clone());
                 position.save(&self.store, &self.name)?;
+                if !is_sent {
+                    continue;
+                }
             }
             shipped.bytes_written += body.len() as u64;
             match &request {
