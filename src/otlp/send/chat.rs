@@ -29,8 +29,8 @@ impl Chat {
     }
 
     pub(super) fn model<'a>(&self, talk: &Talk<'a>) -> Option<&'a str> {
-        let answers = self.answers(talk).into_iter();
-        answers.filter_map(|it| it.model_used.as_deref()).next()
+        let mut answers = self.answers(talk).into_iter();
+        answers.find_map(|it| it.model_used.as_deref())
     }
 
     fn received(&self, talk: &Talk<'_>) -> Option<Received> {

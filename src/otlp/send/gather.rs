@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{Items, batch};
 use crate::collections::{CallQuery, Cursor, MessageQuery, Order, TurnQuery};
 use crate::error::{Error, Result};
-use crate::record::{ConversationTurn, Record};
+use crate::record::{ConversationMessage, ConversationTurn, Record};
 use crate::store::Store;
 
 /// Number of messages or turns of a batch.
@@ -35,7 +35,10 @@ pub(crate) fn gather<E: From<Error>>(
         gathered.calls(id)?;
     }
     let mut after: Option<Cursor> = None;
-    while is_there {
+    loop {
+        if !is_there {
+            break;
+        }
         let query = MessageQuery {
             limit: BATCH_LEN,
             after,
@@ -88,7 +91,7 @@ impl Gathered<'_> {
         batch::items(self.store, &std::mem::take(&mut self.records))
     }
 
-    fn message(&mut self, message: crate::ConversationMessage) -> Result<()> {
+    fn message(&mut self, message: ConversationMessage) -> Result<()> {
         let id = message.id;
         let query = TurnQuery {
             message_id: Some(id),

@@ -1,4 +1,5 @@
-//! Records become spans and log records, as the GenAI conventions of OpenTelemetry name them.
+//! Records become spans and log records, as the conventions of OpenTelemetry for generative AI
+//! name them.
 //!
 //! Each record is in one item. A conversation is the root span of its trace, an answer is a span
 //! `chat` with what was said since the answer before it, and a tool call is a span `execute_tool`
@@ -21,7 +22,7 @@ use self::ids::{SpanId, TraceId};
 use super::own;
 use super::proto::{KeyValue, Scope, Status};
 use crate::error::Result;
-use crate::record::Record;
+use crate::record::{ConversationMessage, Record};
 
 #[cfg(all(test, feature = "ship"))]
 pub(crate) use super::proto::PartialSuccess;
@@ -95,7 +96,7 @@ pub(crate) fn scope() -> Scope {
 /// The W3C `traceparent` of the span of an answer or of another message, to pass on to a service
 /// that is called for it.
 #[must_use]
-pub fn traceparent(message: &crate::ConversationMessage) -> String {
+pub fn traceparent(message: &ConversationMessage) -> String {
     use super::json::hex::text;
     let received = ids::of_message(message);
     let trace = received.map_or(ids::trace(message.conversation_id), |ids| ids.trace);

@@ -19,14 +19,25 @@ const FIRST_RECORDS: usize = 20;
 /// The provider, if it is not known.
 const UNKNOWN: &str = "unknown";
 
+/// Where the first record of a conversation or thread is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Root {
+    /// Not in the batch.
+    Elsewhere,
+    /// The conversation, at this place.
+    Conversation(usize),
+    /// A turn.
+    Thread,
+}
+
 /// A conversation, or a thread without one.
 pub(super) struct Talk<'a> {
     pub(super) batch: &'a Batch<'a>,
     pub(super) id: Uuid,
     pub(super) conversation: Option<Conversation>,
     pub(super) trace: TraceId,
-    /// Whether its first record is in the batch.
-    root: Option<Option<usize>>,
+    /// Where its first record is.
+    root: Root,
     pub(super) chats: Vec<Chat>,
     /// The chat of each answer, of its parts and of their turns.
     pub(super) heads: HashMap<Uuid, usize>,
@@ -48,7 +59,7 @@ impl<'a> Talk<'a> {
             id,
             conversation: known.map(|(conversation, _)| conversation),
             trace: ids::trace(id),
-            root: None,
+            root: Root::Elsewhere,
             chats: Vec::new(),
             heads: HashMap::new(),
             pending: Vec::new(),
@@ -70,9 +81,9 @@ impl<'a> Talk<'a> {
 
     fn take(&mut self, at: usize) -> Result<()> {
         match self.record(at) {
-            Record::Conversation(it) if self.root.is_none() => {
+            Record::Conversation(it) if self.root == Root::Elsewhere => {
                 self.conversation.get_or_insert_with(|| it.clone());
-                self.root = Some(Some(at));
+                self.root = Root::Conversation(at);
             }
             Record::Message(message) => match message.part_of {
                 None if message.is_answer() => self.begin(message.id, at),
@@ -162,7 +173,7 @@ impl<'a> Talk<'a> {
             _ => false,
         };
         if places.iter().any(|at| is_first(&at)) {
-            self.root = Some(None);
+            self.root = Root::Thread;
         }
         Ok(())
     }
@@ -183,8 +194,8 @@ impl<'a> Talk<'a> {
             .conversation
             .as_ref()
             .and_then(|it| it.agent.as_deref());
-        let known = [model, agent, vendor].into_iter().flatten();
-        let known = known.filter_map(provider).next().or(vendor);
+        let mut known = [model, agent, vendor].into_iter().flatten();
+        let known = known.find_map(provider).or(vendor);
         known.unwrap_or(UNKNOWN).to_owned()
     }
 
@@ -206,8 +217,10 @@ impl<'a> Talk<'a> {
 
     /// Adds the items.
     pub(super) fn add_to(&self, items: &mut Items) -> Result<()> {
-        if let Some(conversation) = self.root {
-            items.spans.push(self.root_span(conversation)?);
+        match self.root {
+            Root::Elsewhere => {}
+            Root::Conversation(at) => items.spans.push(self.root_span(Some(at))?),
+            Root::Thread => items.spans.push(self.root_span(None)?),
         }
         for (nth, chat) in self.chats.iter().enumerate() {
             items.spans.push(chat.span(self, nth == 0)?);
@@ -292,13 +305,12 @@ impl<'a> Talk<'a> {
                 .some_text("user.id", it.user_id.as_deref())
                 .some_text("decklog.title", it.title.as_deref());
         }
-        let time = match conversation {
-            Some(it) => (it.created_at.at(), it.updated_at.at()),
-            None => {
-                let at = |turn: Option<ConversationTurn>| turn.map_or(0, |it| it.created_at.at);
-                let oldest = at(self.thread_turn(Order::OldestFirst)?);
-                (oldest, at(self.thread_turn(Order::NewestFirst)?))
-            }
+        let time = if let Some(it) = conversation {
+            (it.created_at.at(), it.updated_at.at())
+        } else {
+            let at = |turn: Option<ConversationTurn>| turn.map_or(0, |it| it.created_at.at);
+            let oldest = at(self.thread_turn(Order::OldestFirst)?);
+            (oldest, at(self.thread_turn(Order::NewestFirst)?))
         };
         let error = conversation.and_then(|it| it.last_error.clone());
         if error.is_some() {
