@@ -402,7 +402,7 @@ impl Inner {
         self.hasher
     }
 
-    #[cfg(any(feature = "ship", feature = "sql"))]
+    #[cfg(any(feature = "otlp", feature = "ship", feature = "sql"))]
     pub(crate) fn store_id(&self) -> Uuid {
         self.store_id
     }
