@@ -6,7 +6,7 @@ use super::batch::is_sent;
 use super::{Items, batch};
 use crate::error::Result;
 use crate::line::decode;
-use crate::record::{Record, Role};
+use crate::record::{ConversationMessage, ConversationTurn, Record, Role, TurnKind};
 use crate::store::{PagedReader, Store};
 
 /// Number of records, and size of their lines in bytes, at which a chunk ends.
@@ -116,15 +116,28 @@ impl Chunks {
             }
             _ => false,
         };
-        let Some(mut at) = (half.max(1)..self.lines.len()).rev().find(begins) else {
+        let is_prompt = |at: &usize| match &self.lines[*at].record {
+            Some(Record::Conversation(_)) => true,
+            Some(Record::Message(message)) => message.role == Role::User,
+            Some(Record::Turn(turn)) => turn.kind == TurnKind::User,
+            _ => false,
+        };
+        let places = || (half.max(1)..self.lines.len()).rev();
+        // What was said before an answer is best in its span.
+        let prompt = places().find(is_prompt);
+        let Some(mut at) = prompt.or_else(|| places().find(begins)) else {
             return self.lines.len();
         };
-        // The turn of a message may be before it.
-        if let (Some(Record::Message(message)), Some(Record::Turn(turn))) =
-            (&self.lines[at].record, &self.lines[at - 1].record)
-            && (turn.id == message.id || turn.message_id == message.id)
-            && at > 1
-        {
+        // A message and its turn are next to each other, in either order.
+        let of_turn = |turn: &ConversationTurn, message: &ConversationMessage| {
+            turn.id == message.id || turn.message_id == message.id
+        };
+        let is_pair = match (&self.lines[at - 1].record, &self.lines[at].record) {
+            (Some(Record::Turn(turn)), Some(Record::Message(message)))
+            | (Some(Record::Message(message)), Some(Record::Turn(turn))) => of_turn(turn, message),
+            _ => false,
+        };
+        if is_pair && at > 1 {
             at -= 1;
         }
         at

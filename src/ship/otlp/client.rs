@@ -224,8 +224,13 @@ async fn reason(answer: Response) -> String {
     format!(": {shown}")
 }
 
+/// The causes of an error: the error itself only repeats the URL.
 fn with_causes(e: &reqwest::Error) -> String {
-    let mut text = e.to_string();
+    let mut text = if e.is_timeout() {
+        "no answer in time".to_owned()
+    } else {
+        "no answer".to_owned()
+    };
     let mut cause = std::error::Error::source(e);
     while let Some(e) = cause {
         text.push_str(": ");
