@@ -36,10 +36,11 @@ fn named(command: &str, argument: &str) -> Option<Named> {
         ("turns", "thread_id")
         | ("conversations", "id" | "parent_id")
         | (
-            "messages" | "show" | "resume" | "erase" | "csv" | "jsonl" | "markdown" | "atif",
+            "messages" | "show" | "resume" | "erase" | "csv" | "jsonl" | "markdown" | "atif"
+            | "otlp",
             "conversation",
         )
-        | ("atif", "parent_id") => Kind::Conversations,
+        | ("atif" | "otlp", "parent_id") => Kind::Conversations,
         ("proposals", "request_id") => Kind::CodeEditProposals,
         ("events", "id" | "parent_id") => Kind::Events,
         ("inbox", "id") => Kind::Inbox,

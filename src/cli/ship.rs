@@ -12,16 +12,20 @@ use super::exit::{Exit, Failure};
 use super::output;
 use super::transfer::with_progress;
 
-/// Copy the log to object storage, a directory or PostgreSQL, and keep the copy up to date
+/// Copy the log to object storage, a directory, PostgreSQL or an OpenTelemetry receiver, and keep the copy up to date
 ///
 /// Each run copies what is new and removes what was removed from the log. It can be interrupted at
 /// any moment: the next run continues, and no record is lost or doubled. DEST is a directory, or a
 /// URL: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX, file:///DIR,
 /// postgres://USER@HOST/DATABASE. Credentials come from the environment, such as AWS_ACCESS_KEY_ID,
 /// AWS_ENDPOINT_URL and PGPASSWORD. Many stores can be copied to one place.
+///
+/// otlp://HOST[:PORT][/PATH] (port 4318) and otlps://HOST[:PORT][/PATH] (TLS, port 443) send
+/// conversations and runs as spans and log records over HTTP. OTEL_EXPORTER_OTLP_HEADERS has
+/// headers, such as Authorization=Basic%20... What was sent is not removed there.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  decklog ship s3://logs/agents --follow\n  decklog ship postgres://me@db.example/fleet\n  decklog ship /mnt/nas/agents --dry-run\n  decklog verify s3://logs/agents"
+    after_help = "Examples:\n  decklog ship s3://logs/agents --follow\n  decklog ship postgres://me@db.example/fleet\n  decklog ship /mnt/nas/agents --dry-run\n  decklog ship otlp://localhost:4318 --follow\n  decklog verify s3://logs/agents"
 )]
 pub struct Args {
     /// Where to copy the log
@@ -59,7 +63,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         let is_json = context.json;
         let outcome = with_progress(&progress, is_json, || shipper.ship())?;
         print(context, &outcome, &destination.to_string(), args.dry_run)?;
-        return Ok(Exit::with_findings(tell_of_unlike(&outcome)));
+        let findings = tell_of_unlike(&outcome) | tell_of_rejected(&outcome);
+        return Ok(Exit::with_findings(findings));
     }
     let mut backoff = Backoff::default();
     let mut is_first = true;
@@ -71,6 +76,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
                     context.out.flush()?;
                 }
                 tell_of_unlike(&outcome);
+                tell_of_rejected(&outcome);
                 backoff.reset();
                 is_first = false;
                 thread::sleep(Duration::from_secs(args.interval));
@@ -103,7 +109,19 @@ fn print(
 ) -> Result<(), Failure> {
     let (to, last) = (one_line(destination), count(shipped.last_seq));
     let lines = bytes(shipped.bytes);
-    let text = if is_dry {
+    let sent = shipped.spans_sent + shipped.logs_sent;
+    let items = || {
+        let spans = counted(shipped.spans_sent, "span");
+        format!("{spans} and {}", counted(shipped.logs_sent, "log record"))
+    };
+    let text = if is_dry && sent > 0 {
+        format!("{} would be sent to {to}, up to seq {last}", items())
+    } else if sent > 0 {
+        format!(
+            "{to} is up to date, up to seq {last}: {lines} of lines read, {} sent",
+            items()
+        )
+    } else if is_dry {
         format!("{lines} of lines would be copied to {to}, up to seq {last}")
     } else if !shipped.has_changes() {
         format!("{to} is up to date, up to seq {last}")
@@ -132,4 +150,25 @@ pub fn tell_of_unlike(shipped: &Shipped) -> bool {
         ));
     }
     !shipped.unlike_seal.is_empty()
+}
+
+/// Reports what a receiver did not take. Returns whether there is any.
+fn tell_of_rejected(shipped: &Shipped) -> bool {
+    if shipped.items_rejected > 0 {
+        output::say(&format!(
+            "the receiver rejected {}, which are not sent again",
+            counted(shipped.items_rejected, "item")
+        ));
+    }
+    if shipped.logs_refused > 0 {
+        output::say(&format!(
+            "the receiver takes no log records: {} left out",
+            counted(shipped.logs_refused, "log record")
+        ));
+    }
+    // A receiver may also give advice about what it accepted.
+    for reason in &shipped.rejections {
+        output::say(&format!("the receiver says: {}", one_line(reason)));
+    }
+    shipped.items_rejected > 0
 }

@@ -1,21 +1,25 @@
-//! OpenTelemetry: spans and log records become records of the log. `docs/opentelemetry.md` says
-//! what becomes what.
-
-#![allow(dead_code)]
+//! OpenTelemetry: spans and log records become records of the log, and records become spans and log
+//! records. `docs/opentelemetry.md` says what becomes what.
 
 mod batch;
 mod events;
+mod export;
 mod item;
 mod json;
 mod log;
 mod mapping;
 mod message;
+mod own;
 mod proto;
 mod receive;
 mod request;
+pub(crate) mod send;
 #[cfg(test)]
 mod tests;
 mod value;
 
-pub(crate) use receive::{Outcome, Receiver};
+#[cfg(feature = "http")]
+pub(crate) use receive::{Outcome, Receiver, Refusal};
+#[cfg(feature = "http")]
 pub(crate) use request::{Encoding, Signal};
+pub use send::traceparent;

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::batch::{Batch, Built, is_fatal};
 use super::item::{Item, Origin};
 use super::log::Records;
+use super::own;
 use super::proto::{LogRecord, Resource, Scope, Span};
 use super::request::{Encoding, Request, Signal};
 use super::value::object_of;
@@ -86,29 +87,29 @@ impl Receiver {
     ) -> std::result::Result<Outcome, Refusal> {
         let request = Request::read(encoding, signal, body).map_err(Refusal::Malformed)?;
         let mut outcome = Outcome::default();
-        let mut resources = Vec::new();
-        let items = match signal {
-            Signal::Traces => spans(&request, &mut resources, &mut outcome),
-            Signal::Logs => logs(&request, &mut resources, &mut outcome),
+        let read = match signal {
+            Signal::Traces => spans(&request, &mut outcome),
+            Signal::Logs => logs(&request, &mut outcome),
             Signal::Metrics => {
                 outcome.accepted = request.len();
                 return Ok(outcome);
             }
         };
-        self.record(items, resources, &mut outcome)?;
+        self.record(read, &mut outcome)?;
         Ok(outcome)
     }
 
-    fn record(
-        &self,
-        mut items: Numbered,
-        resources: Vec<(Uuid, Resource, Scope)>,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
+    fn record(&self, read: Read, outcome: &mut Outcome) -> Result<()> {
+        let Read {
+            mut items,
+            own,
+            resources,
+        } = read;
         // The order in which things happened. Items that began at the same time stay in the order
         // in which they came.
         items.sort_by_key(|(_, item)| item.start);
-        let sizes: Vec<usize> = items.iter().map(|(numbers, _)| numbers.len()).collect();
+        let sizes = items.iter().map(|(numbers, _)| numbers.len());
+        let sizes: Vec<usize> = sizes.chain(own.iter().map(|_| 1)).collect();
         let items: Vec<(usize, Item)> = items
             .into_iter()
             .map(|(_, item)| item)
@@ -124,7 +125,8 @@ impl Receiver {
         let new = resources.into_iter().filter(|(id, ..)| !known.contains(id));
         let new: Vec<(Uuid, Record)> = new.map(|it| (it.0, described(it))).collect();
         let mut batch = Batch::new(&self.store, &items)?;
-        let mut failed: Vec<Option<String>> = vec![None; items.len()];
+        let mut failed: Vec<Option<String>> = vec![None; sizes.len()];
+        let first_own = items.len();
         for (at, item) in items {
             let failure = batch.add(at, item)?;
             failed[at] = failure;
@@ -139,8 +141,16 @@ impl Receiver {
             let nobody = usize::MAX;
             (nobody, record.clone(), IfKnown::Skip)
         });
+        let own = own.into_iter().enumerate().flat_map(|(nth, records)| {
+            let at = first_own + nth;
+            records
+                .into_iter()
+                .map(move |record| (at, record, IfKnown::Compare))
+        });
+        let own = own.filter(|(_, record, _)| self.is_newest(record));
         let (numbers, records): (Vec<usize>, Vec<_>) = described
             .chain(records)
+            .chain(own)
             .map(|(at, record, if_known)| (at, (record.checked(), if_known)))
             .unzip();
         let answers = self.store.put_batch(records)?;
@@ -172,12 +182,28 @@ impl Receiver {
     }
 }
 
-fn spans(
-    request: &Request<'_>,
-    resources: &mut Vec<(Uuid, Resource, Scope)>,
-    outcome: &mut Outcome,
-) -> Numbered {
-    let mut items = Vec::with_capacity(request.len());
+/// What was read of a request.
+#[derive(Default)]
+struct Read {
+    items: Numbered,
+    /// The records of each item that a log of decklog sent.
+    own: Vec<Vec<Record>>,
+    resources: Vec<(Uuid, Resource, Scope)>,
+}
+
+impl Receiver {
+    /// Whether the log has no later version of a conversation.
+    fn is_newest(&self, record: &Record) -> bool {
+        let Record::Conversation(conversation) = record else {
+            return true;
+        };
+        let known = self.store.get_conversation(conversation.id).ok().flatten();
+        known.is_none_or(|(known, _)| known.updated_at.at() < conversation.updated_at.at())
+    }
+}
+
+fn spans(request: &Request<'_>, outcome: &mut Outcome) -> Read {
+    let mut read = Read::default();
     for group in request.groups::<Span>() {
         let group = match group {
             Ok(group) => group,
@@ -188,23 +214,27 @@ fn spans(
         };
         let origin = Origin::new(&group.resource, &group.scope);
         if let Some(id) = origin.resource {
-            resources.push((id, group.resource.clone(), group.scope.clone()));
+            let resource = (id, group.resource.clone(), group.scope.clone());
+            read.resources.push(resource);
         }
+        let is_own = own::is_own(&group.scope);
         for span in group {
+            let records = span.as_ref().ok().filter(|_| is_own);
+            if let Some(records) = records.and_then(own::records_of) {
+                read.own.push(records);
+                continue;
+            }
             match span.and_then(|span| Item::of_span(span, &origin)) {
-                Ok(item) => items.push((vec![items.len()], item)),
+                Ok(item) => read.items.push((vec![read.items.len()], item)),
                 Err(reason) => outcome.reject(1, reason),
             }
         }
     }
-    items
+    read
 }
 
-fn logs(
-    request: &Request<'_>,
-    resources: &mut Vec<(Uuid, Resource, Scope)>,
-    outcome: &mut Outcome,
-) -> Numbered {
+fn logs(request: &Request<'_>, outcome: &mut Outcome) -> Read {
+    let mut read = Read::default();
     let mut records = Records::default();
     let mut at = 0;
     for group in request.groups::<LogRecord>() {
@@ -217,9 +247,16 @@ fn logs(
         };
         let origin = Origin::new(&group.resource, &group.scope);
         if let Some(id) = origin.resource {
-            resources.push((id, group.resource.clone(), group.scope.clone()));
+            let resource = (id, group.resource.clone(), group.scope.clone());
+            read.resources.push(resource);
         }
+        let is_own = own::is_own(&group.scope);
         for record in group {
+            let own = record.as_ref().ok().filter(|_| is_own);
+            if let Some(own) = own.and_then(own::records_of_log) {
+                read.own.push(own);
+                continue;
+            }
             match record {
                 Ok(record) => records.add(at, record, &origin),
                 Err(reason) => outcome.reject(1, reason),
@@ -227,7 +264,8 @@ fn logs(
             at += 1;
         }
     }
-    records.into_items()
+    read.items = records.into_items();
+    read
 }
 
 /// The turn that has the attributes of a resource and its scope.

@@ -13,6 +13,8 @@ use uuid::Uuid;
 
 use super::Progress;
 use super::objects::{self, Objects, Pulled, RemoteVerification};
+#[cfg(feature = "otlp")]
+use super::otlp::Endpoint;
 use super::postgres::Config;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -37,6 +39,8 @@ impl fmt::Display for Destination {
 pub(super) enum Place {
     Objects(Objects),
     Postgres(Box<Config>),
+    #[cfg(feature = "otlp")]
+    Otlp(Box<Endpoint>),
 }
 
 impl Destination {
@@ -49,6 +53,7 @@ impl Destination {
     /// | `gs://BUCKET/PREFIX` | Google Cloud Storage |
     /// | `az://CONTAINER/PREFIX` | Azure Blob Storage |
     /// | `postgres://USER@HOST/DATABASE` | PostgreSQL |
+    /// | `otlp://HOST:PORT/PATH`, `otlps://HOST/PATH` | a receiver of OTLP over HTTP, or with TLS (feature `otlp`) |
     ///
     /// Credentials, regions and endpoints come from the environment, as for the tools of these
     /// services: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`,
@@ -83,6 +88,11 @@ impl Destination {
             let name = Config::name(text);
             let config = Box::new(Config::parse(text)?);
             (Place::Postgres(config), name.clone(), name)
+        } else if ["otlp://", "otlps://"]
+            .iter()
+            .any(|it| text.starts_with(it))
+        {
+            otlp(text)?
         } else {
             let objects = match Url::parse(text) {
                 // A drive letter is no scheme.
@@ -128,6 +138,14 @@ impl Destination {
     fn objects(&self) -> Result<&Objects> {
         match &self.place {
             Place::Objects(objects) => Ok(objects),
+            #[cfg(feature = "otlp")]
+            Place::Otlp(_) => {
+                let message = format!(
+                    "{} receives OTLP: lines can only be read from object storage or a directory",
+                    self.name
+                );
+                Err(Error::invalid(message))
+            }
             Place::Postgres(_) => {
                 let message = format!(
                     "{} is a database: lines can only be read from object storage or a directory",
@@ -196,6 +214,21 @@ impl Destination {
     }
 }
 
+/// A receiver of OTLP, its name, and how it is shown.
+#[cfg(feature = "otlp")]
+fn otlp(text: &str) -> Result<(Place, String, String)> {
+    let endpoint = Endpoint::parse(text)?;
+    let name = endpoint.name();
+    Ok((Place::Otlp(Box::new(endpoint)), name.clone(), name))
+}
+
+#[cfg(not(feature = "otlp"))]
+fn otlp(_: &str) -> Result<(Place, String, String)> {
+    Err(Error::invalid(
+        "this decklog was built without OpenTelemetry: install it with --features otlp",
+    ))
+}
+
 fn objects_at(url: &Url, creates: bool) -> Result<Arc<dyn ObjectStore>> {
     let parsed = ObjectStoreScheme::parse(url);
     if matches!(parsed, Ok((ObjectStoreScheme::Local, _))) {
@@ -210,7 +243,7 @@ fn objects_at(url: &Url, creates: bool) -> Result<Arc<dyn ObjectStore>> {
     };
     let (Some(store), Ok((_, prefix))) = (opened, parsed) else {
         let message = format!(
-            "{:?} is no place that a log can be copied to: give a directory, s3://, gs://, az://, file:// or postgres://",
+            "{:?} is no place that a log can be copied to: give a directory, s3://, gs://, az://, file://, postgres:// or otlp://",
             url.scheme()
         );
         return Err(Error::invalid(message));

@@ -1,4 +1,4 @@
-//! Copies of a log elsewhere: in object storage, and in PostgreSQL.
+//! Copies of a log elsewhere: in object storage, in PostgreSQL, and as OTLP at a receiver.
 //!
 //! ```
 //! use decklog::ship::{Destination, ShipOptions, Shipper};
@@ -22,6 +22,8 @@
 mod destination;
 mod lock;
 mod objects;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod postgres;
 mod status;
 #[cfg(test)]
@@ -43,6 +45,7 @@ pub use objects::{Pulled, RemoteDamage, RemoteVerification};
 pub use status::{Backoff, ShipStatus};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::record::is_default;
 use crate::store::Store;
 
 /// The format of objects with lines.
@@ -152,6 +155,21 @@ pub struct Shipped {
     pub rows_written: u64,
     /// Number of rows deleted from a database, since the log does not have their records any more.
     pub rows_removed: u64,
+    /// Number of spans that a receiver of OTLP acknowledged.
+    #[serde(skip_serializing_if = "is_default")]
+    pub spans_sent: u64,
+    /// Number of log records that a receiver of OTLP acknowledged.
+    #[serde(skip_serializing_if = "is_default")]
+    pub logs_sent: u64,
+    /// Number of spans and log records that the receiver did not take. They are not sent again.
+    #[serde(skip_serializing_if = "is_default")]
+    pub items_rejected: u64,
+    /// Number of log records that were left out, since the receiver takes spans only.
+    #[serde(skip_serializing_if = "is_default")]
+    pub logs_refused: u64,
+    /// The reasons, as the receiver states them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rejections: Vec<String>,
     /// Sealed segments that do not match their seal. They were shipped as they are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unlike_seal: Vec<String>,
@@ -165,6 +183,9 @@ impl Shipped {
             self.objects_removed,
             self.rows_written,
             self.rows_removed,
+            self.spans_sent,
+            self.logs_sent,
+            self.items_rejected,
         ];
         changes.iter().any(|changes| *changes > 0)
     }
@@ -206,6 +227,8 @@ impl Progress {
 enum Kind {
     Objects(Box<objects::ObjectShipper>),
     Postgres(Box<postgres::PostgresShipper>),
+    #[cfg(feature = "otlp")]
+    Otlp(Box<otlp::OtlpShipper>),
 }
 
 /// Copies a store to a destination, again and again.
@@ -246,6 +269,17 @@ impl Shipper {
                 let config = (**config).clone();
                 let shipper = postgres::PostgresShipper::new(config, log, options, shared);
                 Kind::Postgres(Box::new(shipper))
+            }
+            #[cfg(feature = "otlp")]
+            Place::Otlp(_) if options.is_backup || options.format != Format::Jsonl => {
+                let message = "OTLP has one format, and is no backup: leave out --format, or give a directory or object storage";
+                return Err(Error::invalid(message));
+            }
+            #[cfg(feature = "otlp")]
+            Place::Otlp(endpoint) => {
+                let shared = (shared, destination.name());
+                let shipper = otlp::OtlpShipper::new(endpoint, log, options, shared)?;
+                Kind::Otlp(Box::new(shipper))
             }
         };
         Ok(Shipper {
@@ -298,6 +332,8 @@ impl Shipper {
             match &mut self.kind {
                 Kind::Objects(shipper) => shipper.try_ship().await,
                 Kind::Postgres(shipper) => shipper.try_ship().await,
+                #[cfg(feature = "otlp")]
+                Kind::Otlp(shipper) => shipper.try_ship().await,
             }
         })
     }

@@ -53,7 +53,7 @@ pub use options::{Durability, Options};
 pub(crate) use read::days::KindOfDay;
 pub use read::follow::Follow;
 pub use read::lines::LogLine;
-#[cfg(feature = "wire")]
+#[cfg(any(feature = "otlp", feature = "wire"))]
 pub(crate) use read::paged_reader::PagedReader;
 #[cfg(feature = "ship")]
 pub(crate) use read::point::{Point, PointSegment};
@@ -402,7 +402,7 @@ impl Inner {
         self.hasher
     }
 
-    #[cfg(any(feature = "ship", feature = "sql"))]
+    #[cfg(any(feature = "otlp", feature = "ship", feature = "sql"))]
     pub(crate) fn store_id(&self) -> Uuid {
         self.store_id
     }

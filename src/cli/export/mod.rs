@@ -4,6 +4,8 @@ mod atif;
 pub mod csv;
 #[cfg(feature = "page")]
 pub mod html;
+#[cfg(feature = "otlp")]
+mod otlp;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod sheet;
@@ -80,6 +82,13 @@ enum Format {
     /// ATIF is Harbor's Agent Trajectory Interchange Format. A document includes the sub-agents of
     /// its conversation. 'decklog import' restores the original conversations from it.
     Atif(atif::Args),
+    /// Conversations, runs and events as OTLP, one export request in JSON per line
+    ///
+    /// The form of the file exporter of the OpenTelemetry Collector. Spans and log records follow
+    /// the GenAI conventions, and have the records themselves in attributes, so that another
+    /// decklog restores them.
+    #[cfg(feature = "otlp")]
+    Otlp(otlp::Args),
     /// A conversation, a run or the figures of a period as a web page in one file
     ///
     /// The file needs no other file and loads nothing from the network. Secrets that redaction did
@@ -163,8 +172,14 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     if let Some(path) = args.output.as_deref().and_then(new_file::named) {
         return new_file::write_to(path, args.force, context, |context| write(args, context));
     }
-    if context.json && !matches!(args.format, Format::Jsonl(_) | Format::Atif(_)) {
-        let message = "--json is for 'export jsonl' and 'export atif', or for the report about a file: with -o FILE";
+    let is_json = match args.format {
+        Format::Jsonl(_) | Format::Atif(_) => true,
+        #[cfg(feature = "otlp")]
+        Format::Otlp(_) => true,
+        _ => false,
+    };
+    if context.json && !is_json {
+        let message = "--json is for 'export jsonl', 'export atif' and 'export otlp', or for the report about a file: with -o FILE";
         return Err(Failure::usage(message));
     }
     write(args, context)
@@ -180,6 +195,8 @@ fn write(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         Format::Parquet(what) => return parquet::run(what, false, context),
         Format::Markdown(what) => (what, Some(Sheet::Markdown)),
         Format::Atif(what) => return atif::run(what, context),
+        #[cfg(feature = "otlp")]
+        Format::Otlp(what) => return otlp::run(what, context),
         #[cfg(feature = "page")]
         Format::Html { what } => return html::write(what.as_ref(), context),
     };

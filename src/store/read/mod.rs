@@ -9,7 +9,7 @@ pub(super) mod file_cache;
 pub(super) mod file_events;
 pub(super) mod follow;
 pub(super) mod lines;
-#[cfg(feature = "wire")]
+#[cfg(any(feature = "otlp", feature = "wire"))]
 pub(super) mod paged_reader;
 #[cfg(feature = "ship")]
 pub(super) mod point;
