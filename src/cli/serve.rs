@@ -30,6 +30,10 @@ pub struct Args {
     /// The port to listen on; 0 for any free port
     #[arg(long, default_value_t = 8084)]
     port: u16,
+    /// Another port, which receives only OTLP, or `off`; the main port receives OTLP too
+    #[cfg(feature = "otlp")]
+    #[arg(long, value_name = "PORT", value_parser = port_or_off)]
+    otlp_port: Option<OtlpPort>,
     /// When a record is acknowledged, unless a request says otherwise
     #[arg(long, value_enum, default_value_t)]
     durability: Durability,
@@ -75,11 +79,26 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
     let mut addr = SocketAddr::new(args.host, args.port);
     loop {
         let store = context.open_to_write(args.durability)?;
+        #[cfg(feature = "otlp")]
+        {
+            options.otlp = otlp_addr(args);
+        }
         let server = Server::bind(store, addr, &options)?;
         server.handle_signals()?;
         // With the real port if 0 was given.
         addr = server.local_addr();
         output::say(&format!("serving at {}", server.url()));
+        #[cfg(feature = "otlp")]
+        match server.otlp_addr() {
+            Some(otlp) => output::say(&format!("receiving OTLP at {otlp}, too")),
+            None if args.otlp_port.is_none() => {
+                output::say(&format!(
+                    "port {OTLP_PORT} is in use: receiving OTLP at {} only",
+                    server.url()
+                ));
+            }
+            None => {}
+        }
         match server.run() {
             // A full disk may have space again.
             Err(e) if e.kind() == ErrorKind::Poisoned => output::say(&format!("opening anew: {e}")),
@@ -87,6 +106,41 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
                 ended?;
                 return Ok(Exit::Ok);
             }
+        }
+    }
+}
+
+/// The port of OTLP over HTTP.
+#[cfg(feature = "otlp")]
+const OTLP_PORT: u16 = 4318;
+
+#[cfg(feature = "otlp")]
+#[derive(Debug, Clone, Copy)]
+enum OtlpPort {
+    Off,
+    At(u16),
+}
+
+#[cfg(feature = "otlp")]
+fn port_or_off(text: &str) -> Result<OtlpPort, String> {
+    match text {
+        "off" => Ok(OtlpPort::Off),
+        _ => text
+            .parse()
+            .map(OtlpPort::At)
+            .map_err(|_| "not a port from 0 to 65535, and not off".to_owned()),
+    }
+}
+
+/// The address that receives only OTLP. The default port is left out if another program uses it.
+#[cfg(feature = "otlp")]
+fn otlp_addr(args: &Args) -> Option<SocketAddr> {
+    match args.otlp_port {
+        Some(OtlpPort::Off) => None,
+        Some(OtlpPort::At(port)) => Some(SocketAddr::new(args.host, port)),
+        None => {
+            let addr = SocketAddr::new(args.host, OTLP_PORT);
+            std::net::TcpListener::bind(addr).is_ok().then_some(addr)
         }
     }
 }

@@ -60,6 +60,8 @@ pub(super) struct App {
     pub(super) answers_held: Arc<Memory>,
     pub(super) long_reads: Arc<Semaphore>,
     pub(super) feed: Arc<Feed>,
+    #[cfg(feature = "otlp")]
+    pub(super) otlp: super::otlp::Otlp,
     /// Whether the server is stopping.
     pub(super) stopped: watch::Receiver<bool>,
 }

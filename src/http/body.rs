@@ -111,7 +111,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 pub(super) fn check_is_json(headers: &HeaderMap) -> Result<(), Problem> {
     let coding = headers.get(header::CONTENT_ENCODING);
     if coding.is_some_and(|name| name != "identity") {
-        let detail = "compressed bodies are only accepted at /records";
+        let detail = "compressed bodies are only accepted at /records and /v1";
         return Err(Problem::unsupported("Content-Encoding", detail));
     }
     // A browser that sends a body without a type sends the page's Origin.

@@ -87,6 +87,13 @@ impl Metrics {
         }
     }
 
+    /// Adds metrics of a part of the server.
+    #[cfg(feature = "otlp")]
+    pub(super) fn with(mut self, register: impl FnOnce(&mut Registry)) -> Metrics {
+        register(&mut self.registry);
+        self
+    }
+
     /// Counts a request.
     pub(super) fn count(&self, method: &'static str, route: &str, status: u16, took: Duration) {
         let request = Request {

@@ -18,6 +18,7 @@ mod analytics;
 mod app;
 mod body;
 mod calls;
+mod coding;
 mod conversations;
 mod described;
 mod doubt;
@@ -32,6 +33,8 @@ mod mcp;
 mod memory;
 mod messages;
 mod metrics;
+#[cfg(feature = "otlp")]
+mod otlp;
 #[cfg(feature = "page")]
 mod page;
 mod pages;

@@ -100,6 +100,16 @@ impl Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail).retry_soon()
     }
 
+    /// The same problem as one that a client solves by sending the request again.
+    #[cfg(feature = "otlp")]
+    pub(super) fn temporary(mut self) -> Problem {
+        if self.status().is_server_error() {
+            self.status = StatusCode::SERVICE_UNAVAILABLE.as_u16();
+            return self.retry_soon();
+        }
+        self
+    }
+
     pub(super) fn with_field(mut self, field: impl Into<String>) -> Problem {
         if self.field.as_ref().is_none_or(String::is_empty) {
             self.field = Some(field.into());

@@ -1,23 +1,18 @@
 //! `/records`: records of any kind, one per line.
 
 mod lines;
-mod zstd;
-
-use std::io::Read;
 
 use axum::body::Bytes;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 pub(super) use self::lines::describe as describe_lines;
-use self::zstd::ZstdReader;
-use super::app::{App, Shared};
-use super::body::{check_type, push, read};
-use super::memory::Gathered;
+use super::app::Shared;
+use super::body::{check_type, read};
+use super::coding::Coding;
 use super::params::Query;
 use super::problem::Problem;
 use super::puts::parts;
@@ -28,8 +23,6 @@ use crate::ndjson::{self, Input};
 use crate::store::Store;
 
 const MEDIA_TYPE: &str = "application/x-ndjson";
-/// Number of bytes decompressed at a time.
-const READ_BYTES: usize = 64 << 10;
 /// Maximum number of lines of a body, including blank lines. Each non-blank line has an answer.
 const LINES_MAX: usize = 100_000;
 
@@ -125,51 +118,6 @@ pub(super) async fn record(
         app.syncer.sync().await?;
     }
     Ok(([(header::CONTENT_TYPE, MEDIA_TYPE)], answer).into_response())
-}
-
-/// The compression of a body.
-#[derive(Debug, Clone, Copy)]
-enum Coding {
-    Identity,
-    Gzip,
-    Zstd,
-}
-
-impl Coding {
-    fn of(headers: &HeaderMap) -> Result<Coding, Problem> {
-        let named = headers.get(header::CONTENT_ENCODING);
-        let named = named.map(|name| name.as_bytes().to_ascii_lowercase());
-        match named.as_deref() {
-            None | Some(b"identity") => Ok(Coding::Identity),
-            Some(b"gzip" | b"x-gzip") => Ok(Coding::Gzip),
-            Some(b"zstd") => Ok(Coding::Zstd),
-            Some(_) => {
-                let detail = "the content coding must be gzip or zstd";
-                Err(Problem::unsupported("Content-Encoding", detail))
-            }
-        }
-    }
-
-    /// The decompressed body, with all members or frames.
-    fn decoded(self, body: Bytes, app: &App) -> Result<Bytes, Problem> {
-        let mut from: Box<dyn Read + '_> = match self {
-            Coding::Identity => return Ok(body),
-            Coding::Gzip => Box::new(MultiGzDecoder::new(&body[..])),
-            Coding::Zstd => Box::new(ZstdReader::new(&body, app.options.body_bytes_max)),
-        };
-        let mut whole = Gathered::new(&app.bodies, app.options.body_bytes_max);
-        let mut room = vec![0; READ_BYTES];
-        loop {
-            let read = from.read(&mut room).map_err(|e| {
-                let detail = format!("the body does not match its Content-Encoding: {e}");
-                Problem::bad_request(detail)
-            })?;
-            if read == 0 {
-                return Ok(whole.whole().0);
-            }
-            push(&mut whole, &room[..read])?;
-        }
-    }
 }
 
 /// Records a body; returns the results of its lines, and whether any of them is in the log.

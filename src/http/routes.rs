@@ -119,9 +119,18 @@ pub(super) fn router(app: Shared, more: Router<Shared>) -> Router {
     let api = Bytes::from(api.to_string());
     let json = [(header::CONTENT_TYPE, "application/json")];
     let describe = move || std::future::ready((json, api.clone()));
+    let router = router.route("/openapi.json", get(describe)).merge(more);
+    around_all(app, router, unqueried)
+}
+
+/// A router with these routes alone, which take no parameters.
+#[cfg(feature = "otlp")]
+pub(super) fn only(app: Shared, routes: Router<Shared>) -> Router {
+    around_all(app, routes, Unqueried::default())
+}
+
+fn around_all(app: Shared, router: Router<Shared>, unqueried: Unqueried) -> Router {
     router
-        .route("/openapi.json", get(describe))
-        .merge(more)
         .fallback(async || Problem::not_found("unknown path: see /openapi.json"))
         .method_not_allowed_fallback(async || {
             let detail = "method not allowed: see the Allow header";

@@ -31,6 +31,8 @@ use super::mcp::{self, Mcp};
 use super::memory::Memory;
 use super::metrics::{Counted, Metrics};
 use super::rejected::Rejected;
+#[cfg(feature = "otlp")]
+use super::routes::only;
 use super::routes::router;
 use super::syncer::Syncer;
 use super::tls::Certificate;
@@ -84,6 +86,10 @@ pub struct Options {
     pub write_timeout: Duration,
     /// Write-idle timeout: a connection ends if the client reads nothing of its answer. Default: 30 s.
     pub take_timeout: Duration,
+    /// Another address to listen on, which receives only OTLP. The main address receives it too.
+    /// Default: none.
+    #[cfg(feature = "otlp")]
+    pub otlp: Option<SocketAddr>,
     /// The tools offered at `/mcp`. Default: the group `default`.
     #[cfg(feature = "mcp")]
     pub mcp_tools: crate::mcp::Tools,
@@ -108,6 +114,8 @@ impl Default for Options {
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
             take_timeout: Duration::from_secs(30),
+            #[cfg(feature = "otlp")]
+            otlp: None,
             #[cfg(feature = "mcp")]
             mcp_tools: crate::mcp::Tools::default(),
             streams_max: 64,
@@ -135,6 +143,8 @@ pub struct Server {
     certificate: Option<Arc<Certificate>>,
     app: Arc<App>,
     stop: watch::Sender<bool>,
+    #[cfg(feature = "otlp")]
+    otlp: Option<TcpListener>,
     #[cfg(feature = "mcp")]
     mcp: Mcp,
 }
@@ -203,6 +213,14 @@ impl Server {
         let listener = runtime.block_on(TcpListener::bind(addr));
         let listener = listener.map_err(|e| not_bound(addr, &e))?;
         let addr = listener.local_addr().map_err(|e| not_bound(addr, &e))?;
+        #[cfg(feature = "otlp")]
+        let otlp = match options.otlp {
+            Some(addr) => {
+                let listener = runtime.block_on(TcpListener::bind(addr));
+                Some(listener.map_err(|e| not_bound(addr, &e))?)
+            }
+            None => None,
+        };
         let doubt = Arc::new(Doubt::of(&store));
         let rejected = Rejected::default();
         let capture = store
@@ -222,9 +240,14 @@ impl Server {
         let answers_held = memory();
         runtime.spawn(Answers::hand_on(told));
         let analytics = store.analytics();
+        let metrics = Metrics::new(&analytics, &capture, &rejected);
+        #[cfg(feature = "otlp")]
+        let otlp_items = super::otlp::Otlp::new(store.clone());
+        #[cfg(feature = "otlp")]
+        let metrics = metrics.with(|registry| otlp_items.register(registry));
         let app = App {
             answers,
-            metrics: Metrics::new(&analytics, &capture, &rejected),
+            metrics,
             capture,
             rejected,
             doubt,
@@ -234,6 +257,8 @@ impl Server {
             gatekeeper,
             feed: Arc::new(Feed::new(store.clone(), options.streams_max)),
             stopped: stop.subscribe(),
+            #[cfg(feature = "otlp")]
+            otlp: otlp_items,
             bodies: memory(),
             long_reads: App::long_reads(&answers_held),
             answers_held,
@@ -250,6 +275,8 @@ impl Server {
             certificate: certificate.map(Arc::new),
             app: Arc::new(app),
             stop,
+            #[cfg(feature = "otlp")]
+            otlp,
             #[cfg(feature = "mcp")]
             mcp,
         })
@@ -283,6 +310,12 @@ impl Server {
     pub fn url(&self) -> String {
         let scheme = self.certificate.as_ref().map_or("http", |_| "https");
         format!("{scheme}://{}", self.addr)
+    }
+
+    /// The address that receives only OTLP, if there is one.
+    #[cfg(feature = "otlp")]
+    pub fn otlp_addr(&self) -> Option<SocketAddr> {
+        self.otlp.as_ref().and_then(|it| it.local_addr().ok())
     }
 
     /// The address it listens on.
@@ -344,6 +377,8 @@ impl Server {
         let more = more.merge(self.mcp.routes());
         #[cfg(feature = "page")]
         let more = more.merge(super::page::routes());
+        #[cfg(feature = "otlp")]
+        let more = more.merge(super::otlp::routes());
         let (store, rejected) = (app.store.clone(), app.rejected.clone());
         let analytics = app.analytics.clone();
         // No report then has to read many messages.
@@ -362,6 +397,12 @@ impl Server {
             Arc::clone(&app.answers_held),
         ]));
         runtime.spawn(stop_if_poisoned(store.clone(), self.stop.clone()));
+        #[cfg(feature = "otlp")]
+        if let Some(listener) = self.otlp {
+            let router = only(Arc::clone(&app), super::otlp::routes());
+            let (certificate, app) = (self.certificate.clone(), Arc::clone(&app));
+            runtime.spawn(async move { serve(listener, certificate, router, &app).await });
+        }
         let router = router(Arc::clone(&app), more);
         runtime.block_on(serve(self.listener, self.certificate, router, &app));
         // Remaining reads and background writes may continue until the process exits.

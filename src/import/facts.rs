@@ -29,7 +29,7 @@ pub(crate) struct Facts<'a> {
     /// The conversation of what follows, as a log recorded it.
     pub(crate) conversation: Option<Box<Conversation>>,
     /// Data about whole conversations.
-    pub(crate) headings: Vec<Heading>,
+    pub(super) headings: Vec<Heading>,
     /// The line is a copy from another session. It is imported from that session's file.
     pub(crate) is_repeated: bool,
     /// Types that were not understood, with their counts.

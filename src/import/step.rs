@@ -242,7 +242,7 @@ impl Thread {
     }
 
     /// A title of the conversation.
-    pub(crate) fn titled(&self, origin: Origin, title: &str) -> Option<Heading> {
+    pub(super) fn titled(&self, origin: Origin, title: &str) -> Option<Heading> {
         Heading::titled(Of::ConversationRef(self.id), origin, title)
     }
 

@@ -147,7 +147,6 @@ impl Receiver {
                 .into_iter()
                 .map(move |record| (at, record, IfKnown::Compare))
         });
-        let own = own.filter(|(_, record, _)| self.is_newest(record));
         let (numbers, records): (Vec<usize>, Vec<_>) = described
             .chain(records)
             .chain(own)
@@ -189,17 +188,6 @@ struct Read {
     /// The records of each item that a log of decklog sent.
     own: Vec<Vec<Record>>,
     resources: Vec<(Uuid, Resource, Scope)>,
-}
-
-impl Receiver {
-    /// Whether the log has no later version of a conversation.
-    fn is_newest(&self, record: &Record) -> bool {
-        let Record::Conversation(conversation) = record else {
-            return true;
-        };
-        let known = self.store.get_conversation(conversation.id).ok().flatten();
-        known.is_none_or(|(known, _)| known.updated_at.at() < conversation.updated_at.at())
-    }
 }
 
 fn spans(request: &Request<'_>, outcome: &mut Outcome) -> Read {

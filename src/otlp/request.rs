@@ -10,10 +10,16 @@ use prost::bytes::Buf;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer};
+#[cfg(feature = "http")]
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::json::too_many_elements;
 use super::proto::{ELEMENTS_MAX, LogRecord, Resource, Scope, Span};
+#[cfg(feature = "http")]
+use super::proto::{ExportResponse, PartialSuccess, RpcStatus};
+#[cfg(feature = "http")]
+use super::receive::Outcome;
 
 /// Maximum number of items of a request.
 pub(crate) const ITEMS_MAX: usize = 100_000;
@@ -37,6 +43,46 @@ impl Encoding {
         match self {
             Encoding::Protobuf => "application/x-protobuf",
             Encoding::Json => "application/json",
+        }
+    }
+
+    /// The answer to a request that was received.
+    #[cfg(feature = "http")]
+    pub(crate) fn response(self, signal: Signal, outcome: &Outcome) -> Vec<u8> {
+        let message = outcome.reasons.join("; ");
+        let rejected = outcome.rejected as u64;
+        match self {
+            Encoding::Protobuf => {
+                let partial_success = (rejected > 0).then(|| PartialSuccess {
+                    rejected: i64::try_from(rejected).unwrap_or(i64::MAX),
+                    error_message: message,
+                });
+                ExportResponse { partial_success }.encode_to_vec()
+            }
+            Encoding::Json if rejected == 0 => b"{}".to_vec(),
+            Encoding::Json => {
+                let rejected_name = match signal {
+                    Signal::Traces => "rejectedSpans",
+                    Signal::Logs => "rejectedLogRecords",
+                    Signal::Metrics => "rejectedDataPoints",
+                };
+                let partial_success = json!({
+                    rejected_name: rejected.to_string(),
+                    "errorMessage": message,
+                });
+                json!({ "partialSuccess": partial_success })
+                    .to_string()
+                    .into_bytes()
+            }
+        }
+    }
+
+    /// The answer to a request that was refused: a `google.rpc.Status`.
+    #[cfg(feature = "http")]
+    pub(crate) fn status(self, message: String) -> Vec<u8> {
+        match self {
+            Encoding::Protobuf => RpcStatus { code: 0, message }.encode_to_vec(),
+            Encoding::Json => json!({ "message": message }).to_string().into_bytes(),
         }
     }
 
