@@ -214,8 +214,8 @@ impl Meant {
     }
 
     /// Keeps an attribute, also if there is another one with the same name.
-    fn keep(&mut self, key: String, value: Json) {
-        let mut name = key.clone();
+    fn keep(&mut self, key: &str, value: Json) {
+        let mut name = key.to_owned();
         let mut nth = 1;
         while self.rest.get(&name).is_some_and(|known| *known != value) {
             nth += 1;
@@ -235,7 +235,7 @@ impl Meant {
             if let Some((_, key, value)) = before
                 && slot.as_ref().is_none_or(|(.., kept)| *kept != value)
             {
-                self.keep(key, to_json(value));
+                self.keep(&key, to_json(value));
             }
             return;
         }
@@ -248,7 +248,7 @@ impl Meant {
                 return;
             }
         }
-        self.keep(key, to_json(value));
+        self.keep(&key, to_json(value));
     }
 
     fn take(&mut self, field: Field) -> Option<AnyValue> {
@@ -293,15 +293,14 @@ impl Meant {
             .unflattened(field)
             .and_then(|list| message::messages(list, role));
         if let Some((_, key, value)) = self.fields[field as usize].take() {
-            let value = parsed(value);
-            let read = match (&value, &found) {
-                (_, Some(_)) => None,
-                (Json::String(text), None) => Some(vec![Message::text(role, text.clone())]),
-                (_, None) => message::messages(value.clone(), role),
+            let read = if found.is_some() {
+                None
+            } else {
+                read_messages(&value, role)
             };
             match read {
                 Some(read) => found = Some(read),
-                None => self.keep(key, value),
+                None => self.keep(&key, to_json(value)),
             }
         }
         found.unwrap_or_default()
@@ -311,13 +310,28 @@ impl Meant {
     fn give_back(&mut self) {
         let fields = std::mem::replace(&mut self.fields, [const { None }; FIELDS]);
         for (_, key, value) in fields.into_iter().flatten() {
-            self.keep(key, to_json(value));
+            self.keep(&key, to_json(value));
         }
         for ((field, path), value) in std::mem::take(&mut self.flattened) {
             let prefix = FLATTENED.iter().find(|(_, of)| *of as usize == field);
             let prefix = prefix.map_or("", |(prefix, _)| prefix);
-            self.keep([prefix, &path.join(".")].concat(), to_json(value));
+            self.keep(&[prefix, &path.join(".")].concat(), to_json(value));
         }
+    }
+}
+
+/// The messages in a value: JSON as text, a list, or the text of one message. `None` for any other
+/// value.
+fn read_messages(value: &AnyValue, role: Role) -> Option<Vec<Message>> {
+    match value.value.as_ref()? {
+        Value::String(text) if text.trim_start().starts_with(['[', '{']) => {
+            match serde_json::from_str(text) {
+                Ok(list) => message::messages(list, role),
+                Err(_) => Some(vec![Message::text(role, text.clone())]),
+            }
+        }
+        Value::String(text) => Some(vec![Message::text(role, text.clone())]),
+        _ => message::messages(to_json(value.clone()), role),
     }
 }
 
@@ -637,18 +651,14 @@ pub(super) fn millis(nanos: u64) -> i64 {
 }
 
 fn operation(meant: &Meant, about: &Map<String, Json>) -> Operation {
-    let names: [(Field, fn(&str) -> Operation); 3] = [
-        (Field::Operation, Operation::of_name),
-        (Field::SpanKind, Operation::of_span_kind),
-        (Field::VercelOperation, Operation::of_vercel),
+    let named = [
+        meant.peek(Field::Operation).map(Operation::of_name),
+        meant.peek(Field::SpanKind).map(Operation::of_span_kind),
+        meant.peek(Field::VercelOperation).map(Operation::of_vercel),
     ];
-    for (field, of) in names {
-        if let Some(name) = meant.peek(field) {
-            let operation = of(name);
-            if operation != Operation::Other {
-                return operation;
-            }
-        }
+    let mut named = named.into_iter().flatten();
+    if let Some(operation) = named.find(|it| *it != Operation::Other) {
+        return operation;
     }
     let has = |field: Field| meant.fields[field as usize].is_some();
     let is_inference = has(Field::Output) || has(Field::TokensOut);

@@ -135,6 +135,8 @@ pub(super) fn small<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error>
 pub(super) mod number {
     use super::{Deserializer, Serializer, number_within};
 
+    // The signature is that of serde.
+    #[allow(clippy::trivially_copy_pass_by_ref)]
     pub(in crate::otlp) fn serialize<S: Serializer>(
         number: &u64,
         to: S,

@@ -170,8 +170,8 @@ pub(super) fn message(value: Value, role: Role, to: &mut Vec<Message>) -> Option
     }
     let named = text_of(&mut object, &["role"]).and_then(|name| role_of(&name));
     let role = named.unwrap_or(role);
-    let names = ["parts", "content", "contents"];
-    let content = names.into_iter().find_map(|name| object.remove(name));
+    let members = ["parts", "content", "contents"];
+    let content = members.into_iter().find_map(|name| object.remove(name));
     let mut content = match content {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(parts)) => parts,

@@ -4,6 +4,9 @@
 //! JSON is read leniently: ids in upper or lower case, 64-bit numbers as numbers or as text, enums as
 //! numbers or as names, fields in camelCase or `snake_case`, missing fields and null.
 
+// The names are those of the specification.
+#![allow(clippy::struct_field_names)]
+
 use serde::{Deserialize, Serialize};
 
 use super::json::{self, is_default};

@@ -152,7 +152,7 @@ pub(crate) struct Items<'a, T> {
     pub(crate) resource: Resource,
     pub(crate) scope: Scope,
     encoding: Encoding,
-    items: std::slice::Iter<'a, &'a [u8]>,
+    encoded: std::slice::Iter<'a, &'a [u8]>,
     item: PhantomData<T>,
 }
 
@@ -196,7 +196,7 @@ impl<'a> Request<'a> {
                     .map_err(failed)?,
                 scope: self.decoded(group.scope, Shape::Scope).map_err(failed)?,
                 encoding: self.encoding,
-                items: group.items.iter(),
+                encoded: group.items.iter(),
                 item: PhantomData,
             })
         })
@@ -286,7 +286,7 @@ impl<T: Item> Iterator for Items<'_, T> {
     type Item = Result<T, String>;
 
     fn next(&mut self) -> Option<Result<T, String>> {
-        let bytes = *self.items.next()?;
+        let bytes = *self.encoded.next()?;
         if bytes.len() > ITEM_BYTES_MAX {
             let length = bytes.len();
             return Some(Err(format!(
@@ -363,14 +363,18 @@ enum Shape {
 impl Shape {
     /// The message in a field.
     fn of_field(self, tag: u32) -> Option<Shape> {
+        let attributes = match self {
+            Shape::Span => 9,
+            Shape::LogRecord => 6,
+            Shape::Resource | Shape::KeyValues => 1,
+            Shape::Scope | Shape::SpanEvent => 3,
+            Shape::Link => 4,
+            Shape::KeyValue | Shape::AnyValue | Shape::Array => 0,
+        };
+        if tag == attributes {
+            return Some(Shape::KeyValue);
+        }
         match (self, tag) {
-            (Shape::Span, 9)
-            | (Shape::LogRecord, 6)
-            | (Shape::Resource, 1)
-            | (Shape::Scope, 3)
-            | (Shape::SpanEvent, 3)
-            | (Shape::Link, 4)
-            | (Shape::KeyValues, 1) => Some(Shape::KeyValue),
             (Shape::Span, 11) => Some(Shape::SpanEvent),
             (Shape::Span, 13) => Some(Shape::Link),
             (Shape::LogRecord, 5) | (Shape::KeyValue, 2) | (Shape::Array, 1) => {
@@ -409,6 +413,7 @@ fn check_lists(bytes: &[u8], shape: Shape) -> Result<(), String> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
+#[allow(clippy::struct_field_names)] // The names are those of the specification.
 struct Body<'a> {
     #[serde(borrow, alias = "resource_spans", deserialize_with = "items")]
     resource_spans: Vec<OfResource<'a>>,

@@ -322,17 +322,14 @@ impl Batch<'_> {
             }
             let request_id = calls::request_id(&call.id, item.trace);
             let known = self.known_call(request_id, &call.id)?;
-            let req = match known {
+            let req = if let Some((mut req, _)) = known {
                 // The span of the tool came first.
-                Some((mut req, _)) => {
-                    req.parent_id = turn_id;
-                    req
-                }
-                None => {
-                    let key = (request_id, call.id);
-                    let vendor = item.provider.as_deref();
-                    calls::request(key, turn_id, vendor, call.name, call.args, at)
-                }
+                req.parent_id = turn_id;
+                req
+            } else {
+                let key = (request_id, call.id);
+                let vendor = item.provider.as_deref();
+                calls::request(key, turn_id, vendor, call.name, call.args, at)
             };
             self.put_call(place.at, req);
         }
