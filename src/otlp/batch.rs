@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
+use self::inference::{KnownTurn, Stands};
 use super::item::Item;
 use super::mapping::Operation;
 use crate::collections::{IfKnown, TurnQuery};
@@ -40,11 +41,11 @@ pub(super) struct Batch<'a> {
     /// What the log has of the ids that the items may add.
     logged: Logged,
     records: [Vec<(usize, Record, IfKnown)>; RANKS],
-    turns: HashMap<Uuid, ConversationTurn>,
+    turns: HashMap<Uuid, KnownTurn>,
     /// Messages of this batch, with the trace that first has them.
     messages: HashMap<Uuid, Option<Uuid>>,
     /// The answers of this batch.
-    written: HashMap<Uuid, ConversationMessage>,
+    written: HashMap<Uuid, Stands>,
     calls: HashMap<(Uuid, String), ToolCall>,
     conversations: HashMap<Uuid, Talk>,
     /// The requests to models in this batch: their threads and when they began.
@@ -85,7 +86,7 @@ pub(super) struct Built {
 
 impl<'a> Batch<'a> {
     /// Looks up at once what the log has of these items.
-    pub(super) fn new(store: &'a Store, items: &[(usize, Item)]) -> Result<Batch<'a>> {
+    pub(super) fn new(store: &'a Store, items: &[(usize, Box<Item>)]) -> Result<Batch<'a>> {
         let mut turns = Vec::with_capacity(items.len());
         let mut messages = Vec::with_capacity(items.len());
         let mut sessions = HashMap::new();
@@ -255,17 +256,18 @@ impl<'a> Batch<'a> {
     }
 
     fn put_turn(&mut self, at: usize, turn: ConversationTurn) {
-        self.turns.insert(turn.id, turn.clone());
+        self.turns.insert(turn.id, KnownTurn::of(&turn));
         self.push(at, turn.into(), IfKnown::Compare);
     }
 
     /// The turn with this id, in this batch or in the log.
-    fn known_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
+    fn known_turn(&self, id: Uuid) -> Result<Option<KnownTurn>> {
         if let Some(turn) = self.turns.get(&id) {
             return Ok(Some(turn.clone()));
         }
         if self.logged.turns.contains(&id) {
-            return self.store.get_turn(id);
+            let logged = self.store.get_turn(id)?;
+            return Ok(logged.as_ref().map(KnownTurn::of));
         }
         Ok(None)
     }
@@ -282,7 +284,7 @@ impl<'a> Batch<'a> {
     fn put_message(&mut self, at: usize, message: ConversationMessage, trace: Option<Uuid>) {
         self.messages.insert(message.id, trace);
         if message.is_answer() {
-            self.written.insert(message.id, message.clone());
+            self.written.insert(message.id, Stands::of(&message, trace));
         }
         self.push(at, message.into(), IfKnown::Skip);
     }
@@ -425,16 +427,19 @@ impl Talk {
 }
 
 /// The requests to models.
-fn requests(items: &[(usize, Item)]) -> impl Iterator<Item = &Item> {
-    let items = items.iter().map(|(_, item)| item);
+fn requests(items: &[(usize, Box<Item>)]) -> impl Iterator<Item = &Item> {
+    let items = items.iter().map(|(_, item)| &**item);
     items.filter(|item| item.operation == Operation::Inference)
 }
 
 /// The threads of the spans under each span. Under a span that names no conversation, they are
 /// those of the spans under it.
-fn threads_below(items: &[(usize, Item)]) -> HashMap<Uuid, Uuid> {
+fn threads_below(items: &[(usize, Box<Item>)]) -> HashMap<Uuid, Uuid> {
     let mut below = HashMap::new();
-    let spans = items.iter().map(|(_, item)| item).filter(|it| !it.is_event);
+    let spans = items
+        .iter()
+        .map(|(_, item)| &**item)
+        .filter(|it| !it.is_event);
     // What ends first is deeper, and requests decide.
     let mut spans: Vec<&Item> = spans.collect();
     spans.sort_by_key(|item| (item.operation != Operation::Inference, item.end));
@@ -451,12 +456,12 @@ fn threads_below(items: &[(usize, Item)]) -> HashMap<Uuid, Uuid> {
 }
 
 /// The requests to models that another item describes with messages.
-fn repeated(items: &[(usize, Item)]) -> HashSet<usize> {
+fn repeated(items: &[(usize, Box<Item>)]) -> HashSet<usize> {
     let requests = || {
         let requests = items.iter();
         requests.filter(|(_, item)| item.operation == Operation::Inference && !item.is_event)
     };
-    let is_better = |item: &&(usize, Item)| item.1.has_messages();
+    let is_better = |item: &&(usize, Box<Item>)| item.1.has_messages();
     let responses: HashSet<&str> = requests()
         .filter(is_better)
         .filter_map(|(_, item)| item.response.as_deref())

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::batch::Talk;
 use super::json::hex;
-use super::mapping::{FIELDS, FLATTENED, Field, Operation, meaning};
+use super::mapping::{FLATTENED, Field, Operation, meaning};
 use super::message::{self, Message};
 use super::proto::{AnyValue, KeyValue, Resource, Scope, Span, SpanEvent, Value};
 use super::value::{object_of, parsed, to_count, to_json, to_name, to_number, to_text};
@@ -195,10 +195,19 @@ impl Origin {
     }
 }
 
+/// An attribute that has a meaning.
+struct Meaning {
+    field: Field,
+    /// Of two attributes with the same meaning, the one with the lower place applies.
+    place: usize,
+    key: String,
+    value: AnyValue,
+}
+
 /// Attributes by their meaning.
 #[derive(Default)]
 pub(super) struct Meant {
-    fields: [Option<(usize, String, AnyValue)>; FIELDS],
+    fields: Vec<Meaning>,
     /// Elements of lists by the field and the path.
     flattened: BTreeMap<(usize, Vec<String>), AnyValue>,
     rest: Map<String, Json>,
@@ -226,16 +235,22 @@ impl Meant {
 
     fn add(&mut self, key: String, value: AnyValue) {
         if let Some((field, place)) = meaning(&key) {
-            let slot = &mut self.fields[field as usize];
-            let before = match slot {
-                Some((known, ..)) if *known < place => Some((place, key, value)),
-                _ => slot.replace((place, key, value)),
+            let mut later = Meaning {
+                field,
+                place,
+                key,
+                value,
             };
+            let Some(stands) = self.fields.iter_mut().find(|it| it.field == field) else {
+                self.fields.push(later);
+                return;
+            };
+            if later.place <= stands.place {
+                std::mem::swap(stands, &mut later);
+            }
             // An attribute that says the same once more is not kept.
-            if let Some((_, key, value)) = before
-                && slot.as_ref().is_none_or(|(.., kept)| *kept != value)
-            {
-                self.keep(&key, to_json(value));
+            if stands.value != later.value {
+                self.keep(&later.key, to_json(later.value));
             }
             return;
         }
@@ -252,15 +267,26 @@ impl Meant {
     }
 
     fn take(&mut self, field: Field) -> Option<AnyValue> {
-        self.fields[field as usize].take().map(|(.., value)| value)
+        self.take_named(field).map(|(_, value)| value)
+    }
+
+    fn take_named(&mut self, field: Field) -> Option<(String, AnyValue)> {
+        let at = self.fields.iter().position(|it| it.field == field)?;
+        let found = self.fields.swap_remove(at);
+        Some((found.key, found.value))
     }
 
     fn name(&mut self, field: Field) -> Option<String> {
         self.take(field).and_then(to_name)
     }
 
+    fn has(&self, field: Field) -> bool {
+        self.fields.iter().any(|it| it.field == field)
+    }
+
     fn peek(&self, field: Field) -> Option<&str> {
-        match &self.fields[field as usize].as_ref()?.2.value {
+        let found = self.fields.iter().find(|it| it.field == field)?;
+        match &found.value.value {
             Some(Value::String(text)) => Some(text),
             _ => None,
         }
@@ -292,7 +318,7 @@ impl Meant {
         let mut found = self
             .unflattened(field)
             .and_then(|list| message::messages(list, role));
-        if let Some((_, key, value)) = self.fields[field as usize].take() {
+        if let Some((key, value)) = self.take_named(field) {
             let read = if found.is_some() {
                 None
             } else {
@@ -308,9 +334,8 @@ impl Meant {
 
     /// Gives back the fields that an operation does not use.
     fn give_back(&mut self) {
-        let fields = std::mem::replace(&mut self.fields, [const { None }; FIELDS]);
-        for (_, key, value) in fields.into_iter().flatten() {
-            self.keep(&key, to_json(value));
+        for unused in std::mem::take(&mut self.fields) {
+            self.keep(&unused.key, to_json(unused.value));
         }
         for ((field, path), value) in std::mem::take(&mut self.flattened) {
             let prefix = FLATTENED.iter().find(|(_, of)| *of as usize == field);
@@ -660,7 +685,7 @@ fn operation(meant: &Meant, about: &Map<String, Json>) -> Operation {
     if let Some(operation) = named.find(|it| *it != Operation::Other) {
         return operation;
     }
-    let has = |field: Field| meant.fields[field as usize].is_some();
+    let has = |field| meant.has(field);
     let is_inference = has(Field::Output) || has(Field::TokensOut);
     if is_inference && (has(Field::RequestModel) || has(Field::ResponseModel)) {
         return Operation::Inference;

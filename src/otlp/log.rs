@@ -14,17 +14,17 @@ use super::value::{parsed, to_name};
 use crate::import::named;
 use crate::record::Role;
 
-/// Makes items of log records. Returns each with the numbers of its records.
+/// Makes items of log records, each with the number of its records.
 #[derive(Default)]
 pub(super) struct Records {
-    items: Vec<(Vec<usize>, Item)>,
+    items: Vec<(usize, Box<Item>)>,
     /// The messages of a span that are events of their own, by the span.
     of_spans: HashMap<SpanRef, usize>,
 }
 
 impl Records {
-    /// Adds a record. `at` is its number.
-    pub(super) fn add(&mut self, at: usize, record: LogRecord, origin: &Origin) {
+    /// Adds a record.
+    pub(super) fn add(&mut self, record: LogRecord, origin: &Origin) {
         let record = Record::read(record, origin);
         if let (Some(span), Some(role)) = (record.span, role_of(&record.name))
             && let Some(messages) = said(&record, role)
@@ -34,11 +34,11 @@ impl Records {
                 item.operation = Operation::Inference;
                 item.key = span.turn();
                 item.rest = Map::new();
-                self.items.push((Vec::new(), item));
+                self.items.push((0, Box::new(item)));
                 self.items.len() - 1
             });
-            let (numbers, item) = &mut self.items[place];
-            numbers.push(at);
+            let (size, item) = &mut self.items[place];
+            *size += 1;
             item.start = item.start.min(record.at);
             item.end = item.end.max(Some(record.at));
             if record.name == CHOICE {
@@ -48,10 +48,10 @@ impl Records {
             }
             return;
         }
-        self.items.push((vec![at], events::item(record)));
+        self.items.push((1, Box::new(events::item(record))));
     }
 
-    pub(super) fn into_items(self) -> Vec<(Vec<usize>, Item)> {
+    pub(super) fn into_items(self) -> Vec<(usize, Box<Item>)> {
         self.items
     }
 }

@@ -42,9 +42,6 @@ pub(super) enum Field {
     ErrorMessage,
 }
 
-/// Number of fields.
-pub(super) const FIELDS: usize = Field::ErrorMessage as usize + 1;
-
 type Table = &'static [(&'static str, Field)];
 
 /// The GenAI conventions: github.com/open-telemetry/semantic-conventions-genai at commit e8fc575.

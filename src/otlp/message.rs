@@ -2,6 +2,7 @@
 //! of OpenAI, Anthropic or the Vercel AI SDK.
 
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::record::Role;
@@ -64,11 +65,12 @@ impl Message {
     /// The id of the message after another one. It depends on what was said and not on how it was
     /// reported, so that the same history gives the same ids in each request.
     pub(super) fn id_after(&self, before: Uuid) -> Uuid {
-        let mut said = vec![self.role as u8];
+        let mut said = Sha256::new();
+        said.update([self.role as u8]);
         let mut add = |kind: u8, text: &str| {
-            said.push(kind);
-            said.extend((text.len() as u64).to_le_bytes());
-            said.extend(text.as_bytes());
+            said.update([kind]);
+            said.update((text.len() as u64).to_le_bytes());
+            said.update(text);
         };
         for text in &self.texts {
             add(1, text.trim());
@@ -87,7 +89,7 @@ impl Message {
         for other in &self.others {
             add(7, &other.to_string());
         }
-        Uuid::new_v5(&before, &said)
+        Uuid::new_v5(&before, &said.finalize())
     }
 
     /// The message in the form of the GenAI conventions.

@@ -67,8 +67,8 @@ impl From<Error> for Refusal {
     }
 }
 
-/// Items with the numbers of the spans or log records of which they consist.
-type Numbered = Vec<(Vec<usize>, Item)>;
+/// Items with the numbers of spans or log records of which they consist.
+type Numbered = Vec<(usize, Box<Item>)>;
 
 impl Receiver {
     pub(crate) fn new(store: Store) -> Receiver {
@@ -108,9 +108,9 @@ impl Receiver {
         // The order in which things happened. Items that began at the same time stay in the order
         // in which they came.
         items.sort_by_key(|(_, item)| item.start);
-        let sizes = items.iter().map(|(numbers, _)| numbers.len());
+        let sizes = items.iter().map(|(size, _)| *size);
         let sizes: Vec<usize> = sizes.chain(own.iter().map(|_| 1)).collect();
-        let items: Vec<(usize, Item)> = items
+        let items: Vec<(usize, Box<Item>)> = items
             .into_iter()
             .map(|(_, item)| item)
             .enumerate()
@@ -128,7 +128,7 @@ impl Receiver {
         let mut failed: Vec<Option<String>> = vec![None; sizes.len()];
         let first_own = items.len();
         for (at, item) in items {
-            let failure = batch.add(at, item)?;
+            let failure = batch.add(at, *item)?;
             failed[at] = failure;
         }
         let Built {
@@ -213,7 +213,7 @@ fn spans(request: &Request<'_>, outcome: &mut Outcome) -> Read {
                 continue;
             }
             match span.and_then(|span| Item::of_span(span, &origin)) {
-                Ok(item) => read.items.push((vec![read.items.len()], item)),
+                Ok(item) => read.items.push((1, Box::new(item))),
                 Err(reason) => outcome.reject(1, reason),
             }
         }
@@ -224,7 +224,6 @@ fn spans(request: &Request<'_>, outcome: &mut Outcome) -> Read {
 fn logs(request: &Request<'_>, outcome: &mut Outcome) -> Read {
     let mut read = Read::default();
     let mut records = Records::default();
-    let mut at = 0;
     for group in request.groups::<LogRecord>() {
         let group = match group {
             Ok(group) => group,
@@ -246,10 +245,9 @@ fn logs(request: &Request<'_>, outcome: &mut Outcome) -> Read {
                 continue;
             }
             match record {
-                Ok(record) => records.add(at, record, &origin),
+                Ok(record) => records.add(record, &origin),
                 Err(reason) => outcome.reject(1, reason),
             }
-            at += 1;
         }
     }
     read.items = records.into_items();

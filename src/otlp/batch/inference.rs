@@ -39,6 +39,47 @@ fn chain<'m>(
     })
 }
 
+/// What matters of a turn that is known.
+#[derive(Debug, Clone)]
+pub(super) struct KnownTurn {
+    message_id: Uuid,
+    /// The content, if an answer waits in it.
+    waiting: Option<String>,
+}
+
+impl KnownTurn {
+    pub(super) fn of(turn: &ConversationTurn) -> KnownTurn {
+        let is_waiting = turn.kind == TurnKind::SysInfo && turn.content.starts_with(WAITING);
+        KnownTurn {
+            message_id: turn.message_id,
+            waiting: is_waiting.then(|| turn.content.clone()),
+        }
+    }
+}
+
+/// What matters of an answer that is recorded.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stands {
+    has_content: bool,
+    has_tokens: bool,
+    /// The trace that reported it.
+    trace: Option<Uuid>,
+    is_of_event: bool,
+}
+
+impl Stands {
+    /// `trace` is the trace that reported the message.
+    pub(super) fn of(message: &ConversationMessage, trace: Option<Uuid>) -> Stands {
+        let metadata = message.inference_metadata.as_deref().unwrap_or_default();
+        Stands {
+            has_content: !message.content.is_empty() || message.tool_name.is_some(),
+            has_tokens: message.tokens_in.is_some(),
+            trace,
+            is_of_event: metadata.contains(r#""event":"#),
+        }
+    }
+}
+
 /// The answer in log records whose span has not come yet. It waits in the content of the span's
 /// turn.
 struct Waiting {
@@ -48,11 +89,8 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn read(turn: &ConversationTurn) -> Option<Waiting> {
-        let is_waiting = turn.kind == TurnKind::SysInfo && turn.content.starts_with(WAITING);
-        let content: Value = serde_json::from_str(&turn.content)
-            .ok()
-            .filter(|_| is_waiting)?;
+    fn read(turn: &KnownTurn) -> Option<Waiting> {
+        let content: Value = serde_json::from_str(turn.waiting.as_ref()?).ok()?;
         let output = content.get("otel_waiting")?.get("output")?.clone();
         Some(Waiting {
             after: turn.message_id,
@@ -249,19 +287,19 @@ impl Batch<'_> {
     ) -> Result<()> {
         let item = place.item;
         let stands = match self.written.get(&known) {
-            Some(message) => Some(message.clone()),
-            None => self.store.get_message(known)?,
+            Some(stands) => Some(*stands),
+            None => {
+                let logged = self.store.get_message(known)?;
+                logged.map(|message| Stands::of(&message, trace_of(&message)))
+            }
         };
         let Some(stands) = stands else {
             return self.keep_apart(place, known, kept);
         };
-        let has_content = !stands.content.is_empty() || stands.tool_name.is_some();
-        let is_content_new = !has_content && !output.is_empty();
-        let is_usage_new = stands.tokens_in.is_none() && item.usage.is_any();
-        if trace_and_kind(&stands) == (item.trace, item.is_event)
-            && !is_usage_new
-            && !is_content_new
-        {
+        let is_content_new = !stands.has_content && !output.is_empty();
+        let is_usage_new = !stands.has_tokens && item.usage.is_any();
+        let is_it = (stands.trace, stands.is_of_event) == (item.trace, item.is_event);
+        if is_it && !is_usage_new && !is_content_new {
             return Ok(());
         }
         if !is_content_new && !is_usage_new {
@@ -448,10 +486,4 @@ fn trace_of(message: &ConversationMessage) -> Option<Uuid> {
     let metadata: serde_json::Value = serde_json::from_str(metadata).ok()?;
     let trace = metadata.get("otel")?.get("trace_id")?.as_str()?;
     Uuid::try_parse(trace).ok()
-}
-
-/// The trace of a message, and whether a log record reported it.
-fn trace_and_kind(message: &ConversationMessage) -> (Option<Uuid>, bool) {
-    let metadata = message.inference_metadata.as_deref().unwrap_or_default();
-    (trace_of(message), metadata.contains(r#""event":"#))
 }
