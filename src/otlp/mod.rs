@@ -18,8 +18,6 @@ pub(crate) mod send;
 mod tests;
 mod value;
 
-#[cfg(feature = "http")]
-pub(crate) use receive::{Outcome, Receiver, Refusal};
-#[cfg(feature = "http")]
-pub(crate) use request::{Encoding, Signal};
+pub use receive::{Outcome, Receiver, Refusal};
+pub use request::{Encoding, Signal};
 pub use send::traceparent;

@@ -1,6 +1,7 @@
 //! Receives export requests.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Map, Value as Json, json};
@@ -13,18 +14,43 @@ use super::own;
 use super::proto::{LogRecord, Resource, Scope, Span};
 use super::request::{Encoding, Request, Signal};
 use super::value::object_of;
-use crate::collections::IfKnown;
+use crate::collections::{IfKnown, PreparedBatch};
 use crate::error::{Error, Result};
 use crate::record::{ConversationTurn, Record, TurnKind, Validity, now};
 use crate::store::Store;
 
 /// Maximum number of resources that are remembered as recorded.
 const RESOURCES_MAX: usize = 10_000;
+/// Minimum number of records that are prepared on two cores.
+const ON_TWO_CORES_MIN: usize = 200;
 /// Maximum number of reasons in an answer.
 const REASONS_MAX: usize = 5;
 
-/// Records what OpenTelemetry exporters send.
-pub(crate) struct Receiver {
+/// Records what exporters of OpenTelemetry send. Feature `otlp`.
+///
+/// ```
+/// use decklog::Store;
+/// use decklog::otlp::{Encoding, Receiver, Signal};
+/// # let dir = tempfile::tempdir().unwrap();
+/// let store = Store::open(dir.path().join("log"))?;
+/// let receiver = Receiver::new(store.clone());
+/// let body = br#"{"resourceSpans":[{"scopeSpans":[{"spans":[{
+///     "traceId":"5b8efff798038103d269b633813fc60c", "spanId":"eee19b7ec3c1b174",
+///     "name":"chat gpt-4o", "kind":3,
+///     "startTimeUnixNano":"1766832000000000000", "endTimeUnixNano":"1766832001000000000",
+///     "attributes":[
+///         {"key":"gen_ai.operation.name", "value":{"stringValue":"chat"}},
+///         {"key":"gen_ai.request.model", "value":{"stringValue":"gpt-4o"}},
+///         {"key":"gen_ai.usage.output_tokens", "value":{"intValue":"12"}}
+///     ]
+/// }]}]}]}"#;
+/// let outcome = receiver.receive(Encoding::Json, Signal::Traces, body).unwrap();
+/// assert_eq!(outcome.accepted, 1);
+/// let conversation = &store.conversations(&Default::default())?.items[0];
+/// assert_eq!(conversation.1.total_tokens_out, 12);
+/// # Ok::<(), decklog::Error>(())
+/// ```
+pub struct Receiver {
     store: Store,
     /// The resources that are recorded. While it is locked, one request is recorded: what is new
     /// depends on what the log has.
@@ -32,15 +58,17 @@ pub(crate) struct Receiver {
 }
 
 /// What became of the items of a request.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outcome {
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Outcome {
     /// Items that are in the log.
-    pub(crate) accepted: usize,
-    pub(crate) rejected: usize,
-    /// Items without a place of their own in the log, which are kept as they are.
-    pub(crate) kept: usize,
+    pub accepted: usize,
+    /// Items that are not in the log.
+    pub rejected: usize,
+    /// Accepted items that have no place of their own in the log. They are kept as they are.
+    pub kept: usize,
     /// The first reasons for rejections.
-    pub(crate) reasons: Vec<String>,
+    pub reasons: Vec<String>,
 }
 
 impl Outcome {
@@ -54,11 +82,29 @@ impl Outcome {
 
 /// Why a request was not recorded.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+#[non_exhaustive]
+pub enum Refusal {
     /// The request is malformed.
     Malformed(String),
     /// The log failed. The request can be sent again.
     Log(Error),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Malformed(reason) => f.write_str(reason),
+            Refusal::Log(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl fmt::Debug for Receiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").finish_non_exhaustive()
+    }
 }
 
 impl From<Error> for Refusal {
@@ -71,15 +117,20 @@ impl From<Error> for Refusal {
 type Numbered = Vec<(usize, Box<Item>)>;
 
 impl Receiver {
-    pub(crate) fn new(store: Store) -> Receiver {
+    /// A receiver for this store.
+    pub fn new(store: Store) -> Receiver {
         Receiver {
             store,
             resources: Mutex::default(),
         }
     }
 
-    /// Records the items of a request. When it returns, the accepted items are in the log.
-    pub(crate) fn receive(
+    /// Records the items of a request. When it returns, the accepted items are in the log. A request
+    /// that is sent again adds nothing.
+    ///
+    /// # Errors
+    /// [`Refusal::Malformed`]: nothing is recorded. [`Refusal::Log`]: some items may be in the log.
+    pub fn receive(
         &self,
         encoding: Encoding,
         signal: Signal,
@@ -97,6 +148,21 @@ impl Receiver {
         };
         self.record(read, &mut outcome)?;
         Ok(outcome)
+    }
+
+    /// Redacts and encodes records, on two cores if there are many.
+    fn prepared(&self, mut records: Vec<(Result<Record>, IfKnown)>) -> PreparedBatch {
+        if records.len() < ON_TWO_CORES_MIN {
+            return self.store.prepare_batch(records);
+        }
+        let rest = records.split_off(records.len() / 2);
+        std::thread::scope(|scope| {
+            let rest = scope.spawn(|| self.store.prepare_batch(rest));
+            let mut batch = self.store.prepare_batch(records);
+            let rest = rest.join();
+            batch.append(rest.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            batch
+        })
     }
 
     fn record(&self, read: Read, outcome: &mut Outcome) -> Result<()> {
@@ -152,7 +218,7 @@ impl Receiver {
             .chain(own)
             .map(|(at, record, if_known)| (at, (record.checked(), if_known)))
             .unzip();
-        let answers = self.store.put_batch(records)?;
+        let answers = self.store.put_prepared(&mut self.prepared(records))?;
         for (at, answer) in numbers.into_iter().zip(answers) {
             match answer {
                 Ok(_) => {}

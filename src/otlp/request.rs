@@ -10,15 +10,12 @@ use prost::bytes::Buf;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer};
-#[cfg(feature = "http")]
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::json::too_many_elements;
 use super::proto::{ELEMENTS_MAX, LogRecord, Resource, Scope, Span};
-#[cfg(feature = "http")]
 use super::proto::{ExportResponse, PartialSuccess, RpcStatus};
-#[cfg(feature = "http")]
 use super::receive::Outcome;
 
 /// Maximum number of items of a request.
@@ -30,7 +27,7 @@ const DEPTH_MAX: usize = 90;
 
 /// The encoding of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Encoding {
+pub enum Encoding {
     /// `application/x-protobuf`.
     Protobuf,
     /// `application/json`.
@@ -39,16 +36,15 @@ pub(crate) enum Encoding {
 
 impl Encoding {
     /// The media type.
-    pub(crate) fn media_type(self) -> &'static str {
+    pub fn media_type(self) -> &'static str {
         match self {
             Encoding::Protobuf => "application/x-protobuf",
             Encoding::Json => "application/json",
         }
     }
 
-    /// The answer to a request that was received.
-    #[cfg(feature = "http")]
-    pub(crate) fn response(self, signal: Signal, outcome: &Outcome) -> Vec<u8> {
+    /// The body of the answer to a request that was received.
+    pub fn response(self, signal: Signal, outcome: &Outcome) -> Vec<u8> {
         let message = outcome.reasons.join("; ");
         let rejected = outcome.rejected as u64;
         match self {
@@ -77,9 +73,8 @@ impl Encoding {
         }
     }
 
-    /// The answer to a request that was refused: a `google.rpc.Status`.
-    #[cfg(feature = "http")]
-    pub(crate) fn status(self, message: String) -> Vec<u8> {
+    /// The body of the answer to a request that was refused: a `google.rpc.Status`.
+    pub fn status(self, message: String) -> Vec<u8> {
         match self {
             Encoding::Protobuf => RpcStatus { code: 0, message }.encode_to_vec(),
             Encoding::Json => json!({ "message": message }).to_string().into_bytes(),
@@ -94,17 +89,20 @@ impl Encoding {
     }
 }
 
-/// A kind of data.
+/// What a request has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Signal {
+pub enum Signal {
+    /// Spans.
     Traces,
+    /// Log records.
     Logs,
+    /// Metrics, which are counted and not recorded.
     Metrics,
 }
 
 impl Signal {
     /// The name in paths and metrics.
-    pub(crate) fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Signal::Traces => "traces",
             Signal::Logs => "logs",

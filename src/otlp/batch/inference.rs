@@ -286,12 +286,11 @@ impl Batch<'_> {
         kept: String,
     ) -> Result<()> {
         let item = place.item;
-        let stands = match self.written.get(&known) {
-            Some(stands) => Some(*stands),
-            None => {
-                let logged = self.store.get_message(known)?;
-                logged.map(|message| Stands::of(&message, trace_of(&message)))
-            }
+        let stands = if let Some(stands) = self.written.get(&known) {
+            Some(*stands)
+        } else {
+            let logged = self.store.get_message(known)?;
+            logged.map(|message| Stands::of(&message, trace_of(&message)))
         };
         let Some(stands) = stands else {
             return self.keep_apart(place, known, kept);
