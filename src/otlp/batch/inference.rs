@@ -1,10 +1,13 @@
 //! Requests to models: their messages, and what they cost.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::Batch;
 use super::calls;
+use crate::collections::TurnQuery;
 use crate::error::{Error, Result};
 use crate::import::{API_ERROR, Call, Outcome, Step, Thread, Tokens, named};
 use crate::otlp::item::{Item, Usage};
@@ -71,6 +74,27 @@ const NOTHING_KEPT: &str = r#"{"otel":{}}"#;
 /// How the content of a turn starts whose answer waits for its span.
 const WAITING: &str = "{\"otel_waiting\":";
 
+/// What is known about an answer.
+#[derive(Default)]
+struct Stands {
+    has_content: bool,
+    has_tokens: bool,
+    has_cost: bool,
+    has_error: bool,
+    /// The traces that reported it, and whether by a log record.
+    by: Vec<(Option<Uuid>, bool)>,
+}
+
+impl Stands {
+    fn add(&mut self, message: &ConversationMessage) {
+        self.has_content |= !message.content.is_empty() || message.tool_name.is_some();
+        self.has_tokens |= message.tokens_in.is_some() || message.tokens_out.is_some();
+        self.has_cost |= message.cost_usd.is_some();
+        self.has_error |= message.error.is_some();
+        self.by.push(trace_and_kind(message));
+    }
+}
+
 /// What a message is part of while its records are made.
 struct Place<'i> {
     at: usize,
@@ -105,6 +129,16 @@ impl Batch<'_> {
         }
         let output_ids: Vec<Uuid> = chain(after, output.iter()).collect();
         self.begin(at, conversation, &item)?;
+        if let Some(turn) = &before
+            && is_answered
+            && turn.parent_id.is_none()
+            && let Some(parent_id) = item.parent_turn()
+        {
+            // A log record of the span came first, which does not name the span above.
+            let parent_id = Some(parent_id);
+            let turn = turn.clone();
+            self.put_turn(at, ConversationTurn { parent_id, ..turn });
+        }
         let place = Place {
             at,
             item: &item,
@@ -205,9 +239,10 @@ impl Batch<'_> {
             conversation,
         };
         let by_response = response_id(&item);
-        let known = known
-            .or(Some(by_response))
-            .filter(|id| self.has_message(*id));
+        let known = match known {
+            Some(id) if self.has_message(id) || self.store.get_message(id)?.is_some() => Some(id),
+            _ => Some(by_response).filter(|id| self.has_message(*id)),
+        };
         if let Some(known) = known {
             return self.put_more(&place, known, (output, ids), kept);
         }
@@ -248,27 +283,29 @@ impl Batch<'_> {
         kept: String,
     ) -> Result<()> {
         let item = place.item;
-        let stands = match self.written.get(&known) {
-            Some(message) => Some(message.clone()),
-            None => self.store.get_message(known)?,
-        };
-        let Some(stands) = stands else {
+        let Some(stands) = self.stands(known)? else {
             return self.keep_apart(place, known, kept);
         };
-        let has_content = !stands.content.is_empty() || stands.tool_name.is_some();
-        let is_content_new = !has_content && !output.is_empty();
-        let is_usage_new = stands.tokens_in.is_none() && item.usage.is_any();
-        if trace_and_kind(&stands) == (item.trace, item.is_event)
-            && !is_usage_new
-            && !is_content_new
-        {
-            return Ok(());
-        }
-        if !is_content_new && !is_usage_new {
-            return self.keep_apart(place, known, kept);
-        }
         let what = if item.is_event { "log" } else { "span" };
         let apart = Uuid::new_v5(&item.key, what.as_bytes());
+        let is_content_new = !stands.has_content && !output.is_empty();
+        let mut new = item.clone();
+        if stands.has_tokens {
+            new.usage = Usage::default();
+        }
+        if stands.has_cost {
+            new.cost = None;
+        }
+        if stands.has_error {
+            new.failure = None;
+        }
+        let is_result_new = new.usage.is_any() || new.cost.is_some() || new.failure.is_some();
+        if !is_content_new && !is_result_new {
+            if stands.by.contains(&(item.trace, item.is_event)) {
+                return Ok(());
+            }
+            return self.keep_apart(place, known, kept);
+        }
         // A later request has the answer in its history.
         let said = ids
             .first()
@@ -283,10 +320,37 @@ impl Batch<'_> {
         step.role = Role::Assistant;
         step.part_of = Some(known);
         step.parent = Some(item.key);
-        if is_usage_new {
-            set_answer(&mut step, item);
+        if is_result_new {
+            set_answer(&mut step, &new);
         }
         self.put_step(place, step, calls, Some(kept))
+    }
+
+    /// What an answer and its parts have, in this batch and in the log.
+    fn stands(&self, known: Uuid) -> Result<Option<Stands>> {
+        let mut found = Stands::default();
+        let mut ids = HashSet::from([known]);
+        let turns = TurnQuery {
+            message_id: Some(known),
+            ..TurnQuery::default()
+        };
+        let turns = self.store.turns(&turns)?.items;
+        ids.extend(turns.into_iter().map(|turn| turn.id));
+        let parts = self.written.values();
+        let parts = parts.filter(|it| it.part_of == Some(known));
+        ids.extend(parts.map(|it| it.id));
+        let mut is_there = false;
+        for id in ids {
+            if let Some(message) = self.written.get(&id) {
+                found.add(message);
+            } else if let Some(message) = self.store.get_message(id)? {
+                found.add(&message);
+            } else {
+                continue;
+            }
+            is_there = true;
+        }
+        Ok(is_there.then_some(found))
     }
 
     /// Keeps what a second report says, in a turn of its own.
@@ -311,6 +375,7 @@ impl Batch<'_> {
     ) -> Result<()> {
         let item = place.item;
         let (turn_id, at, result) = (step.id, step.at, step.result.is_some());
+        let is_answer = step.response.is_some() || step.part_of.is_some();
         let mut thread = Thread::of(place.conversation, item.provider.clone());
         let facts = thread.facts("otlp", step).map_err(Error::invalid)?;
         if let Some(turn) = facts.turn {
@@ -325,7 +390,9 @@ impl Batch<'_> {
             let req = match known {
                 // The span of the tool came first.
                 Some((mut req, _)) => {
-                    req.parent_id = turn_id;
+                    if is_answer || !self.is_answer(req.parent_id)? {
+                        req.parent_id = turn_id;
+                    }
                     req
                 }
                 None => {
@@ -357,6 +424,15 @@ impl Batch<'_> {
             self.put_message(place.at, message, item.trace);
         }
         Ok(())
+    }
+
+    /// Whether a turn is an answer of a model.
+    fn is_answer(&self, id: Uuid) -> Result<bool> {
+        let turn = match self.turns.get(&id) {
+            Some(turn) => Some(turn.clone()),
+            None => self.store.get_turn(id)?,
+        };
+        Ok(turn.is_some_and(|turn| turn.kind == TurnKind::Assistant))
     }
 
     /// Removes the messages of an agent's run that its requests have reported. The others are kept
