@@ -136,7 +136,11 @@ impl<'a> Batch<'a> {
         }
     }
 
-    fn add_item(&mut self, at: usize, item: Item) -> Result<()> {
+    fn add_item(&mut self, at: usize, mut item: Item) -> Result<()> {
+        if self.is_there(&mut item)? {
+            self.kept += usize::from(item.operation == Operation::Other);
+            return Ok(());
+        }
         match item.operation {
             Operation::Inference if self.is_repeated(at, &item)? => self.plain(at, item),
             Operation::Inference => self.inference(at, item),
@@ -147,6 +151,29 @@ impl<'a> Batch<'a> {
             Operation::Tool => self.tool(at, item),
             _ => self.plain(at, item),
         }
+    }
+
+    /// Whether the log has the turn of an item, so that the item was sent again. A log record that
+    /// describes a request may be written in a span that is no request: of the two, the second one
+    /// gets another id.
+    fn is_there(&mut self, item: &mut Item) -> Result<bool> {
+        let Some(turn) = self.known_turn(item.key)?.filter(|it| !inference::waits(it)) else {
+            return Ok(false);
+        };
+        let is_answer = turn.kind == TurnKind::Assistant;
+        let is_of_span = item.is_event && item.span.is_some_and(|span| span.turn() == item.key);
+        let is_plain = matches!(item.operation, Operation::Tool | Operation::Other);
+        let name = match (is_of_span, is_answer) {
+            (true, false) => format!("log:{}:{:?}", item.start, item.response),
+            (false, true) if is_plain => "span".to_owned(),
+            (_, is_answer) => return Ok(!is_answer && self.logged.turns.contains(&item.key)),
+        };
+        item.key = Uuid::new_v5(&item.key, name.as_bytes());
+        let is_there = self.store.get_turn(item.key)?.is_some();
+        if is_there {
+            self.logged.turns.insert(item.key);
+        }
+        Ok(is_there && !is_of_span)
     }
 
     /// Whether another span describes the request better: the SDK of a provider and what instruments
@@ -273,6 +300,13 @@ impl<'a> Batch<'a> {
     /// Whether a message was recorded, in this batch or before.
     fn has_message(&self, id: Uuid) -> bool {
         self.messages.contains_key(&id) || self.logged.messages.contains(&id)
+    }
+
+    /// Looks up which of these messages the log has.
+    fn look_up(&mut self, messages: &[Uuid]) -> Result<()> {
+        let found = known(self.store, Kind::Messages, messages)?;
+        self.logged.messages.extend(found);
+        Ok(())
     }
 
     fn push(&mut self, at: usize, record: Record, if_known: IfKnown) {

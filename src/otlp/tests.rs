@@ -3,7 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod erased;
 mod exchanges;
+mod hostile;
+mod json;
+mod round_trip;
 mod sent;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -224,7 +228,7 @@ impl Log {
 /// What may not depend on the order in which items come.
 #[derive(Debug, PartialEq)]
 struct Summary {
-    /// Session, user and agent, and the totals of tokens, cost and errors.
+    /// Session, agent and whether there is a user, and the totals of tokens, cost and errors.
     talks: BTreeMap<Uuid, String>,
     /// Conversation, role and text.
     messages: BTreeSet<(Uuid, &'static str, String)>,
@@ -240,9 +244,11 @@ impl Summary {
             let it = &talk.conversation;
             let stats = &talk.stats;
             let totals = Tokens::of(&talk.messages);
+            // The user's name is replaced with a hash that each log has of its own.
+            let user = it.user_id.is_some();
             let about = format!(
-                "{:?} {:?} {:?} {totals:?} {:?} errors {}",
-                it.session_id, it.user_id, it.agent, stats.total_cost_usd, stats.error_count
+                "{:?} {user} {:?} {totals:?} {:?} errors {}",
+                it.session_id, it.agent, stats.total_cost_usd, stats.error_count
             );
             (it.id, about)
         });
@@ -274,7 +280,14 @@ impl Summary {
         let messages = |it: &Summary| it.messages.iter().map(|it| (it.clone(), ())).collect();
         compare("message", &messages(self), &messages(other), &mut found);
         compare("call", &self.calls, &other.calls, &mut found);
-        compare("turn", &self.turns, &other.turns, &mut found);
+        // A second report of an answer has a turn of its own, and which one is the second depends
+        // on the order.
+        let both = |one: &Summary, other: &Summary| -> BTreeMap<Uuid, Option<Uuid>> {
+            let turns = one.turns.iter();
+            let turns = turns.filter(|(id, _)| other.turns.contains_key(id));
+            turns.map(|(id, parent)| (*id, *parent)).collect()
+        };
+        compare("turn", &both(self, other), &both(other, self), &mut found);
         found
     }
 }

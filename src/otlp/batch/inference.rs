@@ -50,12 +50,16 @@ struct Waiting {
     output: Vec<Message>,
 }
 
+/// Whether a turn has an answer that waits for its span.
+pub(super) fn waits(turn: &ConversationTurn) -> bool {
+    turn.kind == TurnKind::SysInfo && turn.content.starts_with(WAITING)
+}
+
 impl Waiting {
     fn read(turn: &ConversationTurn) -> Option<Waiting> {
-        let is_waiting = turn.kind == TurnKind::SysInfo && turn.content.starts_with(WAITING);
         let content: Value = serde_json::from_str(&turn.content)
             .ok()
-            .filter(|_| is_waiting)?;
+            .filter(|_| waits(turn))?;
         let output = content.get("otel_waiting")?.get("output")?.clone();
         Some(Waiting {
             after: turn.message_id,
@@ -81,6 +85,8 @@ struct Stands {
     has_tokens: bool,
     has_cost: bool,
     has_error: bool,
+    /// Whether a request reported it, and not only the history of a later one.
+    is_answer: bool,
     /// The traces that reported it, and whether by a log record.
     by: Vec<(Option<Uuid>, bool)>,
 }
@@ -91,6 +97,7 @@ impl Stands {
         self.has_tokens |= message.tokens_in.is_some() || message.tokens_out.is_some();
         self.has_cost |= message.cost_usd.is_some();
         self.has_error |= message.error.is_some();
+        self.is_answer |= self.has_tokens || self.has_error || message.model_used.is_some();
         self.by.push(trace_and_kind(message));
     }
 }
@@ -128,6 +135,10 @@ impl Batch<'_> {
             after = waiting.after;
         }
         let output_ids: Vec<Uuid> = chain(after, output.iter()).collect();
+        if let Some(turn) = &before {
+            // These are not among the ids of the item.
+            self.look_up(&[&[turn.message_id], &*output_ids].concat())?;
+        }
         self.begin(at, conversation, &item)?;
         if let Some(turn) = &before
             && is_answered
@@ -239,12 +250,18 @@ impl Batch<'_> {
             conversation,
         };
         let by_response = response_id(&item);
-        let known = match known {
-            Some(id) if self.has_message(id) || self.store.get_message(id)?.is_some() => Some(id),
-            _ => Some(by_response).filter(|id| self.has_message(*id)),
-        };
+        let mut known = [known, Some(by_response)].into_iter().flatten();
+        let known = known.find(|id| self.has_message(*id));
         if let Some(known) = known {
             return self.put_more(&place, known, (output, ids), kept);
+        }
+        if let Some(said) = ids.first()
+            && !item.is_in_parts
+            && self.has_message(*said)
+            && self.stands(*said)?.is_some_and(|it| !it.is_answer)
+        {
+            // A later request came first, which has the answer in its history.
+            return self.put_first(&place, *said, output, kept);
         }
         let mut messages = output.into_iter().zip(ids);
         let (first, first_id) = match messages.next() {
@@ -326,6 +343,25 @@ impl Batch<'_> {
         self.put_step(place, step, calls, Some(kept))
     }
 
+    /// Adds the result of a request to its answer, which is known from the history of a later one.
+    fn put_first(
+        &mut self,
+        place: &Place<'_>,
+        said: Uuid,
+        output: Vec<Message>,
+        kept: String,
+    ) -> Result<()> {
+        let item = place.item;
+        let end = item.end.unwrap_or(item.start);
+        let mut step = step(item.key, end, Message::new(Role::Assistant));
+        step.part_of = Some(said);
+        step.parent = item.parent_turn();
+        set_answer(&mut step, item);
+        let calls = output.into_iter().next().map(|it| it.calls);
+        self.put_step(place, step, calls.unwrap_or_default(), Some(kept))?;
+        self.name_session(item)
+    }
+
     /// What an answer and its parts have, in this batch and in the log.
     fn stands(&self, known: Uuid) -> Result<Option<Stands>> {
         let mut found = Stands::default();
@@ -362,6 +398,9 @@ impl Batch<'_> {
         let what = if item.is_event { "log" } else { "span" };
         let mut apart = item.clone();
         apart.key = Uuid::new_v5(&item.key, what.as_bytes());
+        if self.turns.contains_key(&apart.key) || self.store.get_turn(apart.key)?.is_some() {
+            return Ok(());
+        }
         self.turn(place.at, &apart, TurnKind::SysInfo, kept, known)
     }
 
