@@ -162,10 +162,10 @@ impl<'a> Batch<'a> {
         };
         let is_answer = turn.kind == TurnKind::Assistant;
         let is_of_span = item.is_event && item.span.is_some_and(|span| span.turn() == item.key);
-        let is_plain = matches!(item.operation, Operation::Tool | Operation::Other);
+        let is_plain = item.operation != Operation::Inference;
         let name = match (is_of_span, is_answer) {
             (true, false) => format!("log:{}:{:?}", item.start, item.response),
-            (false, true) if is_plain => "span".to_owned(),
+            (false, true) if is_plain && self.is_of_log_record(&turn)? => "span".to_owned(),
             (_, is_answer) => return Ok(!is_answer && self.logged.turns.contains(&item.key)),
         };
         item.key = Uuid::new_v5(&item.key, name.as_bytes());
@@ -190,7 +190,19 @@ impl<'a> Batch<'a> {
             .map(|id| self.store.get_turn(id))
             .transpose()?
             .flatten();
-        Ok(above.is_some_and(|turn| turn.kind == TurnKind::Assistant))
+        match above {
+            Some(turn) if turn.kind == TurnKind::Assistant => Ok(!self.is_of_log_record(&turn)?),
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether a log record reported the answer of a turn first.
+    fn is_of_log_record(&self, turn: &ConversationTurn) -> Result<bool> {
+        let message = match self.written.get(&turn.message_id) {
+            Some(message) => Some(message.clone()),
+            None => self.store.get_message(turn.message_id)?,
+        };
+        Ok(message.is_some_and(|message| inference::is_of_log_record(&message)))
     }
 
     /// Whether no request to a model was made within the run of an agent, so that its own messages

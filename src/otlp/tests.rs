@@ -7,6 +7,7 @@ mod erased;
 mod exchanges;
 mod hostile;
 mod json;
+mod order;
 mod round_trip;
 mod sent;
 
@@ -226,15 +227,19 @@ impl Log {
 }
 
 /// What may not depend on the order in which items come.
+///
+/// These do depend on it: the order of messages; the words of an error and the outcome of a call,
+/// since of two reports the first one stands; the ids of the turns of a second report; and the
+/// parent of a message's turn, which is the first request that has the message in its history.
 #[derive(Debug, PartialEq)]
 struct Summary {
     /// Session, agent and whether there is a user, and the totals of tokens, cost and errors.
     talks: BTreeMap<Uuid, String>,
     /// Conversation, role and text.
-    messages: BTreeSet<(Uuid, &'static str, String)>,
-    /// By the id: the parent, what was called and what came of it.
+    messages: BTreeMap<(Uuid, &'static str, String), ()>,
+    /// By the id: the kind of the parent, what was called and how it ended.
     calls: BTreeMap<(Uuid, String), String>,
-    /// By the id: the parent.
+    /// Of the spans, by the id: the parent.
     turns: BTreeMap<Uuid, Option<Uuid>>,
 }
 
@@ -246,42 +251,51 @@ impl Summary {
             let totals = Tokens::of(&talk.messages);
             // The user's name is replaced with a hash that each log has of its own.
             let user = it.user_id.is_some();
+            let cost = stats.total_cost_usd;
+            let cost = cost.map(|cost| format!("{cost:.9}"));
             let about = format!(
-                "{:?} {user} {:?} {totals:?} {:?} errors {}",
-                it.session_id, it.agent, stats.total_cost_usd, stats.error_count
+                "{:?} {user} {:?} {totals:?} {cost:?} errors {}",
+                it.session_id, it.agent, stats.error_count
             );
             (it.id, about)
         });
-        let messages = log.messages().filter_map(|message| {
+        let messages = log.messages().filter(|it| it.error.is_none());
+        let messages = messages.filter_map(|message| {
             let text = text_of(message);
-            (!text.is_empty()).then(|| (message.conversation_id, message.role.as_str(), text))
+            (!text.is_empty()).then(|| ((message.conversation_id, message.role.as_str(), text), ()))
         });
+        let kinds: BTreeMap<Uuid, String> = log
+            .turns
+            .iter()
+            .map(|it| (it.id, format!("{:?}", it.kind)))
+            .collect();
         let calls = log.calls.iter().map(|(req, done)| {
-            let done = done.as_ref().map(|done| {
-                let error = (&done.error_kind, &done.error_msg);
-                (done.status, &done.outcome_json, error)
-            });
-            let (name, args) = (&req.tool_name, &req.arguments_json);
-            let about = format!("under {} {name} {args:?} {done:?}", req.parent_id);
+            let args: Option<serde_json::Value> = req
+                .arguments_json
+                .as_deref()
+                .and_then(|args| serde_json::from_str(args).ok());
+            let kind = kinds.get(&req.parent_id);
+            let status = done.as_ref().map(|done| done.status);
+            let about = format!("under {kind:?} {args:?} {status:?}");
             ((req.request_id, req.call_id.clone()), about)
         });
+        let of_messages: BTreeSet<Uuid> = log.messages().map(|it| it.id).collect();
+        let turns = log.turns.iter();
+        let turns = turns.filter(|it| !of_messages.contains(&it.id));
         Summary {
             talks: talks.collect(),
             messages: messages.collect(),
             calls: calls.collect(),
-            turns: log.turns.iter().map(|it| (it.id, it.parent_id)).collect(),
+            turns: turns.map(|it| (it.id, it.parent_id)).collect(),
         }
     }
 
-    /// What differs, in words.
-    fn differences(&self, other: &Summary) -> Vec<String> {
+    /// What differs: the kind of record, and words for it.
+    fn differences(&self, other: &Summary) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
         compare("conversation", &self.talks, &other.talks, &mut found);
-        let messages = |it: &Summary| it.messages.iter().map(|it| (it.clone(), ())).collect();
-        compare("message", &messages(self), &messages(other), &mut found);
+        compare("message", &self.messages, &other.messages, &mut found);
         compare("call", &self.calls, &other.calls, &mut found);
-        // A second report of an answer has a turn of its own, and which one is the second depends
-        // on the order.
         let both = |one: &Summary, other: &Summary| -> BTreeMap<Uuid, Option<Uuid>> {
             let turns = one.turns.iter();
             let turns = turns.filter(|(id, _)| other.turns.contains_key(id));
@@ -292,8 +306,12 @@ impl Summary {
     }
 }
 
-fn compare<K, V>(what: &str, one: &BTreeMap<K, V>, other: &BTreeMap<K, V>, to: &mut Vec<String>)
-where
+fn compare<K, V>(
+    what: &'static str,
+    one: &BTreeMap<K, V>,
+    other: &BTreeMap<K, V>,
+    to: &mut Vec<(&'static str, String)>,
+) where
     K: Ord + std::fmt::Debug,
     V: PartialEq + std::fmt::Debug,
 {
@@ -301,7 +319,7 @@ where
     for key in keys {
         let (one, other) = (one.get(key), other.get(key));
         if one != other {
-            to.push(format!("{what} {key:?}: {one:?} and {other:?}"));
+            to.push((what, format!("{key:?}: {one:?} and {other:?}")));
         }
     }
 }

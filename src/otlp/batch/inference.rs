@@ -570,6 +570,10 @@ fn trace_of(message: &ConversationMessage) -> Option<Uuid> {
 
 /// The trace of a message, and whether a log record reported it.
 fn trace_and_kind(message: &ConversationMessage) -> (Option<Uuid>, bool) {
+    (trace_of(message), is_of_log_record(message))
+}
+
+pub(super) fn is_of_log_record(message: &ConversationMessage) -> bool {
     let metadata = message.inference_metadata.as_deref().unwrap_or_default();
-    (trace_of(message), metadata.contains(r#""event":"#))
+    metadata.contains(r#""event":"#)
 }
