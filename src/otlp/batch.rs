@@ -3,6 +3,8 @@
 
 mod calls;
 mod inference;
+mod repeats;
+mod reports;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -102,7 +104,7 @@ impl<'a> Batch<'a> {
         }
         Ok(Batch {
             store,
-            repeated: repeated(items),
+            repeated: repeats::repeated(items),
             requests: requests(items)
                 .filter_map(|it| Some((it.thread()?, it.start)))
                 .collect(),
@@ -151,58 +153,6 @@ impl<'a> Batch<'a> {
             Operation::Tool => self.tool(at, item),
             _ => self.plain(at, item),
         }
-    }
-
-    /// Whether the log has the turn of an item, so that the item was sent again. A log record that
-    /// describes a request may be written in a span that is no request: of the two, the second one
-    /// gets another id.
-    fn is_there(&mut self, item: &mut Item) -> Result<bool> {
-        let Some(turn) = self.known_turn(item.key)?.filter(|it| !inference::waits(it)) else {
-            return Ok(false);
-        };
-        let is_answer = turn.kind == TurnKind::Assistant;
-        let is_of_span = item.is_event && item.span.is_some_and(|span| span.turn() == item.key);
-        let is_plain = item.operation != Operation::Inference;
-        let name = match (is_of_span, is_answer) {
-            (true, false) => format!("log:{}:{:?}", item.start, item.response),
-            (false, true) if is_plain && self.is_of_log_record(&turn)? => "span".to_owned(),
-            (_, is_answer) => return Ok(!is_answer && self.logged.turns.contains(&item.key)),
-        };
-        item.key = Uuid::new_v5(&item.key, name.as_bytes());
-        let is_there = self.store.get_turn(item.key)?.is_some();
-        if is_there {
-            self.logged.turns.insert(item.key);
-        }
-        Ok(is_there && !is_of_span)
-    }
-
-    /// Whether another span describes the request better: the SDK of a provider and what instruments
-    /// it may both report a request, one within the other.
-    fn is_repeated(&self, at: usize, item: &Item) -> Result<bool> {
-        if self.repeated.contains(&at) {
-            return Ok(true);
-        }
-        let above = item
-            .parent_turn()
-            .filter(|_| !item.is_event && !item.has_messages());
-        let above = above.filter(|id| self.logged.turns.contains(id));
-        let above = above
-            .map(|id| self.store.get_turn(id))
-            .transpose()?
-            .flatten();
-        match above {
-            Some(turn) if turn.kind == TurnKind::Assistant => Ok(!self.is_of_log_record(&turn)?),
-            _ => Ok(false),
-        }
-    }
-
-    /// Whether a log record reported the answer of a turn first.
-    fn is_of_log_record(&self, turn: &ConversationTurn) -> Result<bool> {
-        let message = match self.written.get(&turn.message_id) {
-            Some(message) => Some(message.clone()),
-            None => self.store.get_message(turn.message_id)?,
-        };
-        Ok(message.is_some_and(|message| inference::is_of_log_record(&message)))
     }
 
     /// Whether no request to a model was made within the run of an agent, so that its own messages
@@ -494,28 +444,6 @@ fn threads_below(items: &[(usize, Item)]) -> HashMap<Uuid, Uuid> {
         }
     }
     below
-}
-
-/// The requests to models that another item describes with messages.
-fn repeated(items: &[(usize, Item)]) -> HashSet<usize> {
-    let requests = || {
-        let requests = items.iter();
-        requests.filter(|(_, item)| item.operation == Operation::Inference && !item.is_event)
-    };
-    let is_better = |item: &&(usize, Item)| item.1.has_messages();
-    let responses: HashSet<&str> = requests()
-        .filter(is_better)
-        .filter_map(|(_, item)| item.response.as_deref())
-        .collect();
-    let spans: HashSet<Uuid> = requests().map(|(_, item)| item.key).collect();
-    let is_repeated = |item: &Item| {
-        let response = item.response.as_deref();
-        let above = item.parent_turn();
-        response.is_some_and(|id| responses.contains(id))
-            || above.is_some_and(|above| spans.contains(&above))
-    };
-    let repeated = requests().filter(|it| !is_better(it) && is_repeated(&it.1));
-    repeated.map(|(at, _)| *at).collect()
 }
 
 /// The ids of records that the log has.

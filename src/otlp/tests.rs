@@ -346,6 +346,14 @@ struct Tokens {
 }
 
 impl Tokens {
+    const NONE: Tokens = Tokens {
+        input: 0,
+        output: 0,
+        cache_read: 0,
+        cache_write: 0,
+        reasoning: 0,
+    };
+
     fn of<'a>(messages: impl IntoIterator<Item = &'a ConversationMessage>) -> Tokens {
         let mut sum = Tokens::default();
         for message in messages {

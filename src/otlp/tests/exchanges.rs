@@ -34,13 +34,7 @@ use Difference::{
     Errors, NoAnswer, NoInstructions, NoMessages, NoResultOf, NoResults, NoSystem, Tool,
 };
 
-const NONE: Tokens = Tokens {
-    input: 0,
-    output: 0,
-    cache_read: 0,
-    cache_write: 0,
-    reasoning: 0,
-};
+const NONE: Tokens = Tokens::NONE;
 
 /// The differences of each recording, with the reason. All else must be equal.
 const DIFFERENCES: &[(&str, Difference, &str)] = &[
