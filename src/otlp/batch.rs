@@ -3,6 +3,8 @@
 
 mod calls;
 mod inference;
+mod repeats;
+mod reports;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -10,7 +12,6 @@ use std::collections::{HashMap, HashSet};
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
-use self::inference::{KnownTurn, Stands};
 use super::item::Item;
 use super::mapping::Operation;
 use crate::collections::{IfKnown, TurnQuery};
@@ -41,11 +42,11 @@ pub(super) struct Batch<'a> {
     /// What the log has of the ids that the items may add.
     logged: Logged,
     records: [Vec<(usize, Record, IfKnown)>; RANKS],
-    turns: HashMap<Uuid, KnownTurn>,
+    turns: HashMap<Uuid, ConversationTurn>,
     /// Messages of this batch, with the trace that first has them.
     messages: HashMap<Uuid, Option<Uuid>>,
     /// The answers of this batch.
-    written: HashMap<Uuid, Stands>,
+    written: HashMap<Uuid, ConversationMessage>,
     calls: HashMap<(Uuid, String), ToolCall>,
     conversations: HashMap<Uuid, Talk>,
     /// The requests to models in this batch: their threads and when they began.
@@ -103,7 +104,7 @@ impl<'a> Batch<'a> {
         }
         Ok(Batch {
             store,
-            repeated: repeated(items),
+            repeated: repeats::repeated(items),
             requests: requests(items)
                 .filter_map(|it| Some((it.thread()?, it.start)))
                 .collect(),
@@ -137,8 +138,13 @@ impl<'a> Batch<'a> {
         }
     }
 
-    fn add_item(&mut self, at: usize, item: Item) -> Result<()> {
+    fn add_item(&mut self, at: usize, mut item: Item) -> Result<()> {
+        if self.is_there(&mut item)? {
+            self.kept += usize::from(item.operation == Operation::Other);
+            return Ok(());
+        }
         match item.operation {
+            Operation::Inference if item.has_only_begun() => self.plain(at, item),
             Operation::Inference if self.is_repeated(at, &item)? => self.plain(at, item),
             Operation::Inference => self.inference(at, item),
             Operation::Embeddings if item.usage.is_any() => self.inference(at, item),
@@ -148,23 +154,6 @@ impl<'a> Batch<'a> {
             Operation::Tool => self.tool(at, item),
             _ => self.plain(at, item),
         }
-    }
-
-    /// Whether another span describes the request better: the SDK of a provider and what instruments
-    /// it may both report a request, one within the other.
-    fn is_repeated(&self, at: usize, item: &Item) -> Result<bool> {
-        if self.repeated.contains(&at) {
-            return Ok(true);
-        }
-        let above = item
-            .parent_turn()
-            .filter(|_| !item.is_event && !item.has_messages());
-        let above = above.filter(|id| self.logged.turns.contains(id));
-        let above = above
-            .map(|id| self.store.get_turn(id))
-            .transpose()?
-            .flatten();
-        Ok(above.is_some_and(|turn| turn.kind == TurnKind::Assistant))
     }
 
     /// Whether no request to a model was made within the run of an agent, so that its own messages
@@ -256,18 +245,17 @@ impl<'a> Batch<'a> {
     }
 
     fn put_turn(&mut self, at: usize, turn: ConversationTurn) {
-        self.turns.insert(turn.id, KnownTurn::of(&turn));
+        self.turns.insert(turn.id, turn.clone());
         self.push(at, turn.into(), IfKnown::Compare);
     }
 
     /// The turn with this id, in this batch or in the log.
-    fn known_turn(&self, id: Uuid) -> Result<Option<KnownTurn>> {
+    fn known_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
         if let Some(turn) = self.turns.get(&id) {
             return Ok(Some(turn.clone()));
         }
         if self.logged.turns.contains(&id) {
-            let logged = self.store.get_turn(id)?;
-            return Ok(logged.as_ref().map(KnownTurn::of));
+            return self.store.get_turn(id);
         }
         Ok(None)
     }
@@ -277,6 +265,13 @@ impl<'a> Batch<'a> {
         self.messages.contains_key(&id) || self.logged.messages.contains(&id)
     }
 
+    /// Looks up which of these messages the log has.
+    fn look_up(&mut self, messages: &[Uuid]) -> Result<()> {
+        let found = known(self.store, Kind::Messages, messages)?;
+        self.logged.messages.extend(found);
+        Ok(())
+    }
+
     fn push(&mut self, at: usize, record: Record, if_known: IfKnown) {
         self.records[rank(&record)].push((at, record, if_known));
     }
@@ -284,7 +279,7 @@ impl<'a> Batch<'a> {
     fn put_message(&mut self, at: usize, message: ConversationMessage, trace: Option<Uuid>) {
         self.messages.insert(message.id, trace);
         if message.is_answer() {
-            self.written.insert(message.id, Stands::of(&message, trace));
+            self.written.insert(message.id, message.clone());
         }
         self.push(at, message.into(), IfKnown::Skip);
     }
@@ -453,28 +448,6 @@ fn threads_below(items: &[(usize, Box<Item>)]) -> HashMap<Uuid, Uuid> {
         }
     }
     below
-}
-
-/// The requests to models that another item describes with messages.
-fn repeated(items: &[(usize, Box<Item>)]) -> HashSet<usize> {
-    let requests = || {
-        let requests = items.iter();
-        requests.filter(|(_, item)| item.operation == Operation::Inference && !item.is_event)
-    };
-    let is_better = |item: &&(usize, Box<Item>)| item.1.has_messages();
-    let responses: HashSet<&str> = requests()
-        .filter(is_better)
-        .filter_map(|(_, item)| item.response.as_deref())
-        .collect();
-    let spans: HashSet<Uuid> = requests().map(|(_, item)| item.key).collect();
-    let is_repeated = |item: &Item| {
-        let response = item.response.as_deref();
-        let above = item.parent_turn();
-        response.is_some_and(|id| responses.contains(id))
-            || above.is_some_and(|above| spans.contains(&above))
-    };
-    let repeated = requests().filter(|it| !is_better(it) && is_repeated(&it.1));
-    repeated.map(|(at, _)| *at).collect()
 }
 
 /// The ids of records that the log has.

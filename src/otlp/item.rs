@@ -568,6 +568,12 @@ impl Item {
         !self.input.is_empty() || !self.output.is_empty()
     }
 
+    /// Whether the item is a span that has begun and has nothing of its result.
+    pub(super) fn has_only_begun(&self) -> bool {
+        let has_result = !self.output.is_empty() || self.usage.is_any() || self.failure.is_some();
+        self.end.is_none() && !has_result
+    }
+
     /// The turn of the span above it; of a log record, the turn of the span in which it was
     /// written.
     pub(super) fn parent_turn(&self) -> Option<Uuid> {

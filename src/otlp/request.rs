@@ -253,6 +253,14 @@ impl<'a> Request<'a> {
     }
 
     fn read_json(&mut self, signal: Signal, body: &'a [u8]) -> Result<(), String> {
+        // An array would be read as the members in their order.
+        if body
+            .trim_ascii_start()
+            .first()
+            .is_some_and(|it| *it == b'[')
+        {
+            return Err("not OTLP as JSON: the request must be an object".to_owned());
+        }
         let malformed = |e: serde_json::Error| format!("not OTLP as JSON: {e}");
         let body: Body<'_> = serde_json::from_slice(body).map_err(malformed)?;
         let resources = match signal {

@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::Batch;
 use super::calls;
+use super::reports::trace_of;
 use crate::error::{Error, Result};
 use crate::import::{API_ERROR, Call, Outcome, Step, Thread, Tokens, named};
 use crate::otlp::item::{Item, Usage};
@@ -39,47 +40,6 @@ fn chain<'m>(
     })
 }
 
-/// What matters of a turn that is known.
-#[derive(Debug, Clone)]
-pub(super) struct KnownTurn {
-    message_id: Uuid,
-    /// The content, if an answer waits in it.
-    waiting: Option<String>,
-}
-
-impl KnownTurn {
-    pub(super) fn of(turn: &ConversationTurn) -> KnownTurn {
-        let is_waiting = turn.kind == TurnKind::SysInfo && turn.content.starts_with(WAITING);
-        KnownTurn {
-            message_id: turn.message_id,
-            waiting: is_waiting.then(|| turn.content.clone()),
-        }
-    }
-}
-
-/// What matters of an answer that is recorded.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Stands {
-    has_content: bool,
-    has_tokens: bool,
-    /// The trace that reported it.
-    trace: Option<Uuid>,
-    is_of_event: bool,
-}
-
-impl Stands {
-    /// `trace` is the trace that reported the message.
-    pub(super) fn of(message: &ConversationMessage, trace: Option<Uuid>) -> Stands {
-        let metadata = message.inference_metadata.as_deref().unwrap_or_default();
-        Stands {
-            has_content: !message.content.is_empty() || message.tool_name.is_some(),
-            has_tokens: message.tokens_in.is_some(),
-            trace,
-            is_of_event: metadata.contains(r#""event":"#),
-        }
-    }
-}
-
 /// The answer in log records whose span has not come yet. It waits in the content of the span's
 /// turn.
 struct Waiting {
@@ -88,9 +48,16 @@ struct Waiting {
     output: Vec<Message>,
 }
 
+/// Whether a turn has an answer that waits for its span.
+pub(super) fn waits(turn: &ConversationTurn) -> bool {
+    turn.kind == TurnKind::SysInfo && turn.content.starts_with(WAITING)
+}
+
 impl Waiting {
-    fn read(turn: &KnownTurn) -> Option<Waiting> {
-        let content: Value = serde_json::from_str(turn.waiting.as_ref()?).ok()?;
+    fn read(turn: &ConversationTurn) -> Option<Waiting> {
+        let content: Value = serde_json::from_str(&turn.content)
+            .ok()
+            .filter(|_| waits(turn))?;
         let output = content.get("otel_waiting")?.get("output")?.clone();
         Some(Waiting {
             after: turn.message_id,
@@ -104,15 +71,13 @@ impl Waiting {
     }
 }
 
-/// What an item keeps that has nothing without a place of its own.
-const NOTHING_KEPT: &str = r#"{"otel":{}}"#;
 /// How the content of a turn starts whose answer waits for its span.
 const WAITING: &str = "{\"otel_waiting\":";
 
 /// What a message is part of while its records are made.
-struct Place<'i> {
-    at: usize,
-    item: &'i Item,
+pub(super) struct Place<'i> {
+    pub(super) at: usize,
+    pub(super) item: &'i Item,
     conversation: Uuid,
 }
 
@@ -142,7 +107,21 @@ impl Batch<'_> {
             after = waiting.after;
         }
         let output_ids: Vec<Uuid> = chain(after, output.iter()).collect();
+        if let Some(turn) = &before {
+            // These are not among the ids of the item.
+            self.look_up(&[&[turn.message_id], &*output_ids].concat())?;
+        }
         self.begin(at, conversation, &item)?;
+        if let Some(turn) = &before
+            && is_answered
+            && turn.parent_id.is_none()
+            && let Some(parent_id) = item.parent_turn()
+        {
+            // A log record of the span came first, which does not name the span above.
+            let parent_id = Some(parent_id);
+            let turn = turn.clone();
+            self.put_turn(at, ConversationTurn { parent_id, ..turn });
+        }
         let place = Place {
             at,
             item: &item,
@@ -243,11 +222,18 @@ impl Batch<'_> {
             conversation,
         };
         let by_response = response_id(&item);
-        let known = known
-            .or(Some(by_response))
-            .filter(|id| self.has_message(*id));
+        let mut known = [known, Some(by_response)].into_iter().flatten();
+        let known = known.find(|id| self.has_message(*id));
         if let Some(known) = known {
             return self.put_more(&place, known, (output, ids), kept);
+        }
+        if let Some(said) = ids.first()
+            && !item.is_in_parts
+            && self.has_message(*said)
+            && self.stands(*said)?.is_some_and(|it| !it.is_answer)
+        {
+            // A later request came first, which has the answer in its history.
+            return self.put_first(&place, *said, output, kept);
         }
         let mut messages = output.into_iter().zip(ids);
         let (first, first_id) = match messages.next() {
@@ -276,70 +262,8 @@ impl Batch<'_> {
         self.name_session(&item)
     }
 
-    /// Adds to an answer what a second report says that the first did not: a span and a log record
-    /// may describe the same request.
-    fn put_more(
-        &mut self,
-        place: &Place<'_>,
-        known: Uuid,
-        (output, ids): (Vec<Message>, &[Uuid]),
-        kept: String,
-    ) -> Result<()> {
-        let item = place.item;
-        let stands = if let Some(stands) = self.written.get(&known) {
-            Some(*stands)
-        } else {
-            let logged = self.store.get_message(known)?;
-            logged.map(|message| Stands::of(&message, trace_of(&message)))
-        };
-        let Some(stands) = stands else {
-            return self.keep_apart(place, known, kept);
-        };
-        let is_content_new = !stands.has_content && !output.is_empty();
-        let is_usage_new = !stands.has_tokens && item.usage.is_any();
-        let is_it = (stands.trace, stands.is_of_event) == (item.trace, item.is_event);
-        if is_it && !is_usage_new && !is_content_new {
-            return Ok(());
-        }
-        if !is_content_new && !is_usage_new {
-            return self.keep_apart(place, known, kept);
-        }
-        let what = if item.is_event { "log" } else { "span" };
-        let apart = Uuid::new_v5(&item.key, what.as_bytes());
-        // A later request has the answer in its history.
-        let said = ids
-            .first()
-            .copied()
-            .filter(|id| is_content_new && !self.has_message(*id));
-        let id = said.unwrap_or(apart);
-        let output = if is_content_new { output } else { Vec::new() };
-        let message = output.into_iter().next();
-        let message = message.unwrap_or_else(|| Message::new(Role::Assistant));
-        let calls = message.calls.clone();
-        let mut step = step(id, item.end.unwrap_or(item.start), message);
-        step.role = Role::Assistant;
-        step.part_of = Some(known);
-        step.parent = Some(item.key);
-        if is_usage_new {
-            set_answer(&mut step, item);
-        }
-        self.put_step(place, step, calls, Some(kept))
-    }
-
-    /// Keeps what a second report says, in a turn of its own.
-    fn keep_apart(&mut self, place: &Place<'_>, known: Uuid, kept: String) -> Result<()> {
-        let item = place.item;
-        if kept == NOTHING_KEPT {
-            return Ok(());
-        }
-        let what = if item.is_event { "log" } else { "span" };
-        let mut apart = item.clone();
-        apart.key = Uuid::new_v5(&item.key, what.as_bytes());
-        self.turn(place.at, &apart, TurnKind::SysInfo, kept, known)
-    }
-
     /// Adds the records of a message.
-    fn put_step(
+    pub(super) fn put_step(
         &mut self,
         place: &Place<'_>,
         step: Step,
@@ -348,6 +272,7 @@ impl Batch<'_> {
     ) -> Result<()> {
         let item = place.item;
         let (turn_id, at, result) = (step.id, step.at, step.result.is_some());
+        let is_answer = step.response.is_some() || step.part_of.is_some();
         let mut thread = Thread::of(place.conversation, item.provider.clone());
         let facts = thread.facts("otlp", step).map_err(Error::invalid)?;
         if let Some(turn) = facts.turn {
@@ -361,7 +286,9 @@ impl Batch<'_> {
             let known = self.known_call(request_id, &call.id)?;
             let req = if let Some((mut req, _)) = known {
                 // The span of the tool came first.
-                req.parent_id = turn_id;
+                if is_answer || !self.is_answer(req.parent_id)? {
+                    req.parent_id = turn_id;
+                }
                 req
             } else {
                 let key = (request_id, call.id);
@@ -393,6 +320,15 @@ impl Batch<'_> {
         Ok(())
     }
 
+    /// Whether a turn is an answer of a model.
+    fn is_answer(&self, id: Uuid) -> Result<bool> {
+        let turn = match self.turns.get(&id) {
+            Some(turn) => Some(turn.clone()),
+            None => self.store.get_turn(id)?,
+        };
+        Ok(turn.is_some_and(|turn| turn.kind == TurnKind::Assistant))
+    }
+
     /// Removes the messages of an agent's run that its requests have reported. The others are kept
     /// with its turn.
     pub(super) fn keep_new_messages(&mut self, item: &mut Item) {
@@ -404,7 +340,7 @@ impl Batch<'_> {
 }
 
 /// The step of a message.
-fn step(id: Uuid, at: i64, message: Message) -> Step {
+pub(super) fn step(id: Uuid, at: i64, message: Message) -> Step {
     let mut step = Step::new(id, at, message.role);
     step.texts = message.texts;
     step.reasoning = message.reasoning;
@@ -429,7 +365,7 @@ fn step(id: Uuid, at: i64, message: Message) -> Step {
 }
 
 /// Sets what an answer has besides its content.
-fn set_answer(step: &mut Step, item: &Item) {
+pub(super) fn set_answer(step: &mut Step, item: &Item) {
     step.model.clone_from(&item.model);
     step.cost_usd = item.cost;
     let latency = item.end.map(|end| end - item.start);
@@ -477,12 +413,4 @@ fn shorten(message: &mut ConversationMessage) {
             *name = None;
         }
     }
-}
-
-/// The trace in which a message was first reported.
-fn trace_of(message: &ConversationMessage) -> Option<Uuid> {
-    let metadata = message.inference_metadata.as_deref()?;
-    let metadata: serde_json::Value = serde_json::from_str(metadata).ok()?;
-    let trace = metadata.get("otel")?.get("trace_id")?.as_str()?;
-    Uuid::try_parse(trace).ok()
 }

@@ -18,6 +18,8 @@ mod kills;
 mod mcp;
 mod memory;
 mod metrics;
+#[cfg(all(unix, feature = "otlp"))]
+mod otlp;
 #[cfg(feature = "page")]
 mod page;
 #[cfg(unix)]

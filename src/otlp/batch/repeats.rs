@@ -1,0 +1,102 @@
+//! Items that say again what another one said.
+
+use std::collections::HashSet;
+
+use uuid::Uuid;
+
+use super::Batch;
+use super::inference;
+use super::reports::is_of_log_record;
+use crate::error::Result;
+use crate::otlp::item::Item;
+use crate::otlp::mapping::Operation;
+use crate::record::{ConversationTurn, TurnKind};
+
+/// Whether a span had ended when its turn was written.
+fn has_ended(turn: &ConversationTurn) -> bool {
+    turn.content.contains(r#""end_ns":"#)
+}
+
+/// The requests to models that another item describes with messages.
+pub(super) fn repeated(items: &[(usize, Box<Item>)]) -> HashSet<usize> {
+    let requests = || {
+        let requests = items.iter();
+        requests.filter(|(_, item)| item.operation == Operation::Inference && !item.is_event)
+    };
+    let is_better = |item: &&(usize, Box<Item>)| item.1.has_messages();
+    let responses: HashSet<&str> = requests()
+        .filter(is_better)
+        .filter_map(|(_, item)| item.response.as_deref())
+        .collect();
+    let spans: HashSet<Uuid> = requests().map(|(_, item)| item.key).collect();
+    let is_repeated = |item: &Item| {
+        let response = item.response.as_deref();
+        let above = item.parent_turn();
+        response.is_some_and(|id| responses.contains(id))
+            || above.is_some_and(|above| spans.contains(&above))
+    };
+    let repeated = requests().filter(|it| !is_better(it) && is_repeated(&it.1));
+    repeated.map(|(at, _)| *at).collect()
+}
+
+impl Batch<'_> {
+    /// Whether the log has the turn of an item, so that the item was sent again. A log record that
+    /// describes a request may be written in a span that is no request: of the two, the second one
+    /// gets another id.
+    pub(super) fn is_there(&mut self, item: &mut Item) -> Result<bool> {
+        let Some(turn) = self
+            .known_turn(item.key)?
+            .filter(|it| !inference::waits(it))
+        else {
+            return Ok(false);
+        };
+        let is_answer = turn.kind == TurnKind::Assistant;
+        let is_of_span = item.is_event && item.span.is_some_and(|span| span.turn() == item.key);
+        let is_plain = item.operation != Operation::Inference;
+        let name = match (is_of_span, is_answer) {
+            (true, false) => format!("log:{}:{:?}", item.start, item.response),
+            (false, true) if is_plain && self.is_of_log_record(&turn)? => "span".to_owned(),
+            (_, is_answer) => {
+                // A span may be sent first when it starts.
+                let is_ended = item.is_event || item.end.is_none() || has_ended(&turn);
+                let is_logged = self.logged.turns.contains(&item.key);
+                return Ok(is_ended && !is_answer && is_logged);
+            }
+        };
+        item.key = Uuid::new_v5(&item.key, name.as_bytes());
+        let is_there = self.store.get_turn(item.key)?.is_some();
+        if is_there {
+            self.logged.turns.insert(item.key);
+        }
+        Ok(is_there && !is_of_span)
+    }
+
+    /// Whether another span describes the request better: the SDK of a provider and what instruments
+    /// it may both report a request, one within the other.
+    pub(super) fn is_repeated(&self, at: usize, item: &Item) -> Result<bool> {
+        if self.repeated.contains(&at) {
+            return Ok(true);
+        }
+        let above = item
+            .parent_turn()
+            .filter(|_| !item.is_event && !item.has_messages());
+        let above = above.filter(|id| self.logged.turns.contains(id));
+        let above = above
+            .map(|id| self.store.get_turn(id))
+            .transpose()?
+            .flatten();
+        match above {
+            Some(turn) if turn.kind == TurnKind::Assistant => Ok(!self.is_of_log_record(&turn)?),
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether a log record reported the answer of a turn first.
+    fn is_of_log_record(&self, turn: &ConversationTurn) -> Result<bool> {
+        let message = match self.written.get(&turn.message_id) {
+            Some(message) => Some(message.clone()),
+            None => self.store.get_message(turn.message_id)?,
+        };
+        Ok(message.is_some_and(|message| is_of_log_record(&message)))
+    }
+}
