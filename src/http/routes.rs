@@ -120,26 +120,39 @@ pub(super) fn router(app: Shared, more: Router<Shared>) -> Router {
     let json = [(header::CONTENT_TYPE, "application/json")];
     let describe = move || std::future::ready((json, api.clone()));
     let router = router.route("/openapi.json", get(describe)).merge(more);
-    around_all(app, router, unqueried)
+    let unknown = "unknown path: see /openapi.json";
+    let port = Port {
+        unqueried,
+        has_pages: true,
+    };
+    around_all(app, router, port, unknown)
 }
 
 /// A router with these routes alone, which take no parameters.
 #[cfg(feature = "otlp")]
 pub(super) fn only(app: Shared, routes: Router<Shared>) -> Router {
-    around_all(app, routes, Unqueried::default())
+    let unknown =
+        "unknown path: this port receives only OTLP, at /v1/traces, /v1/logs and /v1/metrics";
+    around_all(app, routes, Port::default(), unknown)
 }
 
-fn around_all(app: Shared, router: Router<Shared>, unqueried: Unqueried) -> Router {
+/// What the routes of a port have in common.
+#[derive(Clone, Default)]
+struct Port {
+    unqueried: Unqueried,
+    /// Whether it shows the web page, so that browsers get errors as pages.
+    #[cfg_attr(not(feature = "page"), allow(dead_code))]
+    has_pages: bool,
+}
+
+fn around_all(app: Shared, router: Router<Shared>, port: Port, unknown: &'static str) -> Router {
     router
-        .fallback(async || Problem::not_found("unknown path: see /openapi.json"))
+        .fallback(async move || Problem::not_found(unknown))
         .method_not_allowed_fallback(async || {
             let detail = "method not allowed: see the Allow header";
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
         })
-        .layer(middleware::from_fn_with_state(
-            (app.clone(), unqueried),
-            around,
-        ))
+        .layer(middleware::from_fn_with_state((app.clone(), port), around))
         .with_state(app)
 }
 
@@ -147,7 +160,7 @@ fn around_all(app: Shared, router: Router<Shared>, unqueried: Unqueried) -> Rout
 /// client content, and adds headers that prevent browsers from guessing media types. It is one layer,
 /// since each costs every request several allocations.
 async fn around(
-    State((app, unqueried)): State<(Shared, Unqueried)>,
+    State((app, port)): State<(Shared, Port)>,
     path: Option<MatchedPath>,
     request: Request,
     next: Next,
@@ -156,8 +169,8 @@ async fn around(
     let method = name_of(request.method());
     let is_read = request.method() == Method::GET;
     #[cfg(feature = "page")]
-    let is_page = super::page::is_page(request.uri().path());
-    let refusal = |request: &Request| refusal(&unqueried, path.as_ref(), request);
+    let is_page = port.has_pages && super::page::is_page(request.uri().path());
+    let refusal = |request: &Request| refusal(&port.unqueried, path.as_ref(), request);
     let operation = async |request: Request| match refusal(&request) {
         Some(problem) => problem.into_response(),
         None => next.run(request).await,
