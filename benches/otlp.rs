@@ -6,7 +6,7 @@
 //! `cargo bench --bench otlp`, with `DECKLOG_BENCH_ROUNDS` and `DECKLOG_BENCH_SPANS` for longer runs.
 
 // A bench says what went wrong by stopping there.
-#![allow(clippy::expect_used)]
+#![allow(clippy::expect_used, clippy::cast_precision_loss)]
 
 mod scratch;
 mod tiny;
@@ -256,10 +256,11 @@ fn chat(nth: usize) -> Vec<(&'static str, String)> {
     } else {
         input.push(',');
         input.push_str(&call);
-        input.push_str(&format!(
+        let result = format!(
             r#",{{"role":"tool","parts":[{{"type":"tool_call_response","id":"call_{NUMBER}","response":"{}"}}]}}"#,
             prose(600)
-        ));
+        );
+        input.push_str(&result);
         format!(
             r#"[{{"role":"assistant","parts":[{{"type":"text","content":"Answer {NUMBER}: {}"}}]}}]"#,
             prose(900)

@@ -93,7 +93,7 @@ fn bodies(fixture: &str) -> Vec<Body> {
             Encoding::Json
         };
         let mut bytes = std::fs::read(&path).unwrap();
-        if name.ends_with(".gz") {
+        if path.extension().is_some_and(|extension| extension == "gz") {
             let packed = std::mem::take(&mut bytes);
             let mut unpacked = flate2::read::GzDecoder::new(&*packed);
             unpacked.read_to_end(&mut bytes).unwrap();
@@ -236,7 +236,7 @@ struct Summary {
     /// Session, agent and whether there is a user, and the totals of tokens, cost and errors.
     talks: BTreeMap<Uuid, String>,
     /// Conversation, role and text.
-    messages: BTreeMap<(Uuid, &'static str, String), ()>,
+    messages: BTreeMap<(Uuid, &'static str, String), &'static str>,
     /// By the id: the kind of the parent, what was called and how it ended.
     calls: BTreeMap<(Uuid, String), String>,
     /// Of the spans, by the id: the parent.
@@ -262,7 +262,12 @@ impl Summary {
         let messages = log.messages().filter(|it| it.error.is_none());
         let messages = messages.filter_map(|message| {
             let text = text_of(message);
-            (!text.is_empty()).then(|| ((message.conversation_id, message.role.as_str(), text), ()))
+            (!text.is_empty()).then(|| {
+                (
+                    (message.conversation_id, message.role.as_str(), text),
+                    "said",
+                )
+            })
         });
         let kinds: BTreeMap<Uuid, String> = log
             .turns

@@ -401,10 +401,8 @@ fn really_said(case: &Case) -> BTreeMap<(&'static str, String), BTreeSet<String>
         for message in exchange.history.iter().chain(&exchange.answer) {
             let result = message.result.as_ref().map(|(_, result)| result);
             let text = result.unwrap_or(&message.text).trim().to_owned();
-            before.push_str(&format!(
-                "{:?}",
-                (message.role.as_str(), &text, &message.calls)
-            ));
+            let said_here = format!("{:?}", (message.role.as_str(), &text, &message.calls));
+            before.push_str(&said_here);
             let places = said.entry((message.role.as_str(), text)).or_default();
             places.insert(before.clone());
         }

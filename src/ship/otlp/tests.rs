@@ -52,16 +52,14 @@ impl Receiver {
             received: Arc::default(),
             answers: Arc::default(),
         };
-        let (received, answers) = (
+        let (to, answers) = (
             Arc::clone(&receiver.received),
             Arc::clone(&receiver.answers),
         );
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let (received, answers) = (Arc::clone(&received), Arc::clone(&answers));
-                thread::spawn(
-                    move || while serve(&stream.as_ref().unwrap(), &received, &answers) {},
-                );
+                let (to, answers) = (Arc::clone(&to), Arc::clone(&answers));
+                thread::spawn(move || while serve(stream.as_ref().unwrap(), &to, &answers) {});
             }
         });
         receiver

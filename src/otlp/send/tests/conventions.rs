@@ -55,15 +55,15 @@ impl Conventions {
     }
 
     fn messages(&self, messages: &Json, required: &str) {
-        let rules = &self.0["messages"];
+        let conventions = &self.0["messages"];
         for message in messages.as_array().unwrap() {
-            for name in rules[required].as_array().unwrap() {
+            for name in conventions[required].as_array().unwrap() {
                 assert!(message.get(name.as_str().unwrap()).is_some(), "{message}");
             }
-            let roles = rules["roles"].as_array().unwrap();
+            let roles = conventions["roles"].as_array().unwrap();
             assert!(roles.contains(&message["role"]), "{message}");
             if let Some(reason) = message.get("finish_reason") {
-                let reasons = rules["finish_reasons"].as_array().unwrap();
+                let reasons = conventions["finish_reasons"].as_array().unwrap();
                 assert!(reasons.contains(reason), "{message}");
             }
             self.parts(&message["parts"]);
@@ -85,7 +85,7 @@ impl Conventions {
         assert!(span.start_time_unix_nano <= span.end_time_unix_nano);
         let operation = text(&span.attributes, "gen_ai.operation.name");
         let rules = &self.0["operations"][&operation];
-        let kind = ["", "internal", "server", "client"][span.kind as usize];
+        let kind = ["", "internal", "server", "client"][usize::try_from(span.kind).unwrap()];
         assert!(
             rules["kinds"]
                 .as_array()
