@@ -1,6 +1,7 @@
 //! The rules for each kind of record, and the typed API.
 
 mod as_of;
+mod by_kind;
 mod calls;
 mod conversations;
 #[cfg(feature = "rows")]
@@ -48,6 +49,7 @@ pub(crate) use search::clipped;
 pub(crate) use seqs::{times_of, with_seqs};
 
 pub use as_of::AsOf;
+pub(crate) use by_kind::{GROUPS, group};
 pub use calls::CallQuery;
 pub use conversations::{ConversationList, ConversationQuery, ConversationSort};
 pub use events::EventQuery;
@@ -70,6 +72,7 @@ pub use thoughts::{ChainBreak, ChainCheck, NewThought, ThoughtQuery, Thoughts};
 pub use tree::{EventNode, EventTree, SpanStatus};
 pub use turns::TurnQuery;
 
+pub(crate) use rows::has_ids;
 use rows::{
     EVERYWHERE, at_status, collision, get_row, lower, outcome, read_as, record_in, record_of,
     selected, standing, standing_as,

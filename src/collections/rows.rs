@@ -103,3 +103,11 @@ pub(super) fn collision() -> Error {
         "the index points to a line of another key",
     )
 }
+
+/// Whether the log has lines of a kind with each of these ids as the key.
+pub(crate) fn has_ids(from: &impl Reads, kind: Kind, ids: &[Uuid]) -> Vec<bool> {
+    let mut text = [0; Hyphenated::LENGTH];
+    let ids = ids.iter();
+    ids.map(|id| from.find(kind, [lower(*id, &mut text), ""]).is_some())
+        .collect()
+}

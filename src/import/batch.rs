@@ -4,16 +4,15 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use uuid::Uuid;
-use uuid::fmt::Hyphenated;
 
 use crate::collections::{
-    Ack, AckStatus, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, ObservabilityStore, PreparedBatch,
-    RECORD_BYTES,
+    Ack, AckStatus, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, GROUPS, ObservabilityStore, PreparedBatch,
+    RECORD_BYTES, group, has_ids,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::line::text_len;
 use crate::record::{Conversation, ConversationMessage, ConversationTurn, Kind, Record, ToolCall};
-use crate::store::{Reads, Store, Tombstones};
+use crate::store::{Store, Tombstones};
 
 /// The operations that an import needs of the log. The tests implement it in memory.
 pub(super) trait Log {
@@ -77,17 +76,11 @@ impl Log for Store {
 
     fn has(&self, messages: &[Uuid], turns: &[Uuid]) -> Result<Option<(Vec<bool>, Vec<bool>)>> {
         self.inner().with_snapshot(|view| {
-            let has = |kind, ids: &[Uuid]| {
-                let mut text = [0; Hyphenated::LENGTH];
-                let ids = ids.iter();
-                ids.map(|id| {
-                    view.find(kind, [id.hyphenated().encode_lower(&mut text), ""])
-                        .is_some()
-                })
-                .collect()
-            };
-            let messages = has(Kind::Messages, messages);
-            Ok(Some((messages, has(Kind::ConversationTurns, turns))))
+            let messages = has_ids(view, Kind::Messages, messages);
+            Ok(Some((
+                messages,
+                has_ids(view, Kind::ConversationTurns, turns),
+            )))
         })
     }
 
@@ -192,8 +185,8 @@ impl Drop for Writer {
 /// batch of a path keeps its order, so that the end of the log reads like the session.
 pub(super) struct Batch<'a> {
     log: &'a dyn Log,
-    /// Each record with its source and its position in the batch, by [`rank`].
-    waiting: [Vec<(u32, Place, Record)>; RANKS],
+    /// Each record with its source and its position in the batch, by [`group`].
+    waiting: [Vec<(u32, Place, Record)>; GROUPS],
     records: u32,
     bytes: usize,
     /// Started for the second batch: most imports have one.
@@ -203,23 +196,11 @@ pub(super) struct Batch<'a> {
     writing: Option<Vec<From>>,
 }
 
-const RANKS: usize = 4;
-
-fn rank(record: &Record) -> usize {
-    match record.kind() {
-        Kind::Conversations => 0,
-        Kind::ConversationTurns => 1,
-        Kind::ToolCalls => 2,
-        // Messages. No other kinds are imported.
-        _ => 3,
-    }
-}
-
 impl<'a> Batch<'a> {
     pub(super) fn new(log: &'a dyn Log) -> Self {
         Batch {
             log,
-            waiting: [const { Vec::new() }; RANKS],
+            waiting: [const { Vec::new() }; GROUPS],
             records: 0,
             bytes: 0,
             writer: None,
@@ -240,7 +221,7 @@ impl<'a> Batch<'a> {
         if is_full {
             return Some(record);
         }
-        self.waiting[rank(&record)].push((self.records, place, record));
+        self.waiting[group(&record)].push((self.records, place, record));
         self.records += 1;
         self.bytes += bytes;
         None

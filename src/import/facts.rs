@@ -23,35 +23,35 @@ pub(crate) struct Facts<'a> {
     pub(crate) results: Vec<ToolCallDone>,
     pub(crate) said: Option<Said<'a>>,
     /// The messages of other models that contributed to the answer.
-    pub(crate) advice: Vec<Said<'a>>,
+    pub(super) advice: Vec<Said<'a>>,
     /// The call that the line answers, if its result was reported before.
-    pub(crate) answered: Option<Uuid>,
+    pub(super) answered: Option<Uuid>,
     /// The conversation of what follows, as a log recorded it.
-    pub(crate) conversation: Option<Box<Conversation>>,
+    pub(super) conversation: Option<Box<Conversation>>,
     /// Data about whole conversations.
     pub(super) headings: Vec<Heading>,
     /// The line is a copy from another session. It is imported from that session's file.
-    pub(crate) is_repeated: bool,
+    pub(super) is_repeated: bool,
     /// Types that were not understood, with their counts.
-    pub(crate) not_understood: BTreeMap<String, u64>,
+    pub(super) not_understood: BTreeMap<String, u64>,
 }
 
 impl Facts<'_> {
-    pub(crate) fn repeated() -> Self {
+    pub(super) fn repeated() -> Self {
         Facts {
             is_repeated: true,
             ..Facts::default()
         }
     }
 
-    pub(crate) fn not_understood(what: impl Into<String>) -> Self {
+    pub(super) fn not_understood(what: impl Into<String>) -> Self {
         Facts {
             not_understood: BTreeMap::from([(what.into(), 1)]),
             ..Facts::default()
         }
     }
 
-    pub(crate) fn count_not_understood(&mut self, what: impl Into<String>) {
+    pub(super) fn count_not_understood(&mut self, what: impl Into<String>) {
         *self.not_understood.entry(what.into()).or_default() += 1;
     }
 }
@@ -73,22 +73,22 @@ pub(crate) struct Tokens {
 impl Tokens {
     /// A count of tokens as JSON holds it. 0 if it is missing or negative.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // The cast ends at the limits.
-    pub(crate) fn counted(count: Option<f64>) -> u64 {
+    pub(super) fn counted(count: Option<f64>) -> u64 {
         count.map_or(0, |count| count.round() as u64)
     }
 
     /// The difference of each count, at least 0.
-    pub(crate) fn beyond(self, others: Tokens) -> Tokens {
+    pub(super) fn beyond(self, others: Tokens) -> Tokens {
         self.with(others, u64::saturating_sub)
     }
 
     /// The maximum of each count.
-    pub(crate) fn or_more(self, others: Tokens) -> Tokens {
+    pub(super) fn or_more(self, others: Tokens) -> Tokens {
         self.with(others, u64::max)
     }
 
     /// The minimum of each count.
-    pub(crate) fn or_less(self, others: Tokens) -> Tokens {
+    pub(super) fn or_less(self, others: Tokens) -> Tokens {
         self.with(others, u64::min)
     }
 
@@ -108,38 +108,38 @@ impl Tokens {
 /// the final log is the same no matter where a growing file was cut.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Said<'a> {
-    pub(crate) talk: ConversationRef<'a>,
+    pub(super) talk: ConversationRef<'a>,
     pub(crate) message: Box<ConversationMessage>,
-    pub(crate) counted: Option<Counted>,
+    pub(super) counted: Option<Counted>,
 }
 
 /// The API response whose tokens a message carries, so that they are counted only once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counted {
     /// The id of the message that represents the request.
-    pub(crate) response: Uuid,
+    pub(super) response: Uuid,
     /// The line, if the message contains more than tokens.
-    pub(crate) line: Option<Uuid>,
+    pub(super) line: Option<Uuid>,
 }
 
 /// A conversation as a line refers to it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ConversationRef<'a> {
-    pub(crate) id: Uuid,
+    pub(super) id: Uuid,
     /// The tool's session id, as the tool writes it.
-    pub(crate) session: Option<Cow<'a, str>>,
-    pub(crate) cwd: Option<Cow<'a, str>>,
+    pub(super) session: Option<Cow<'a, str>>,
+    pub(super) cwd: Option<Cow<'a, str>>,
     /// The branch of the repository at the time of the line.
-    pub(crate) branch: Option<Cow<'a, str>>,
+    pub(super) branch: Option<Cow<'a, str>>,
     /// The agent, if it is not the one of the file's format.
-    pub(crate) agent: Option<Cow<'a, str>>,
+    pub(super) agent: Option<Cow<'a, str>>,
     /// The parent conversation.
-    pub(crate) parent: Option<Uuid>,
+    pub(super) parent: Option<Uuid>,
 }
 
 /// A text of a message, or a substitute for one.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Text<'a> {
+pub(super) enum Text<'a> {
     Words(Cow<'a, str>),
     Call {
         id: String,
@@ -149,7 +149,7 @@ pub(crate) enum Text<'a> {
 }
 
 /// A message without content.
-pub(crate) fn blank_message(
+pub(super) fn blank_message(
     id: Uuid,
     talk: Uuid,
     role: Role,
@@ -171,7 +171,7 @@ pub(crate) fn blank_message(
 
 /// Sets the texts of a message. The first call fills the tool fields. Any other call is listed
 /// among the texts with its name and id; its arguments are in its own record and are not content.
-pub(crate) fn fill(message: &mut ConversationMessage, texts: Vec<Text<'_>>) {
+pub(super) fn fill(message: &mut ConversationMessage, texts: Vec<Text<'_>>) {
     for text in texts {
         let words = match text {
             Text::Words(words) => words,
@@ -194,7 +194,7 @@ pub(crate) fn fill(message: &mut ConversationMessage, texts: Vec<Text<'_>>) {
 
 /// Sets the tokens of a message. A part that is 0 is omitted, and a part larger than its sum is
 /// reduced to it, because not every line of a source reports all parts.
-pub(crate) fn count(message: &mut ConversationMessage, tokens: Tokens) {
+pub(super) fn count(message: &mut ConversationMessage, tokens: Tokens) {
     let of = |tokens| i64::try_from(tokens).unwrap_or(i64::MAX);
     let part = |tokens, most: i64| Some(of(tokens).min(most)).filter(|tokens| *tokens > 0);
     let (tokens_in, tokens_out) = (of(tokens.input), of(tokens.output));
@@ -208,7 +208,7 @@ pub(crate) fn count(message: &mut ConversationMessage, tokens: Tokens) {
 }
 
 /// Removes the tokens and the cost of a message, because another message carries them.
-pub(crate) fn uncount(message: &mut ConversationMessage) {
+pub(super) fn uncount(message: &mut ConversationMessage) {
     message.cost_usd = None;
     message.tokens_in = None;
     message.tokens_out = None;
@@ -219,7 +219,7 @@ pub(crate) fn uncount(message: &mut ConversationMessage) {
 }
 
 /// The provider's complete usage object, as metadata of its message.
-pub(crate) fn metadata(usage: &str) -> String {
+pub(super) fn metadata(usage: &str) -> String {
     ["{\"usage\":", usage, "}"].concat()
 }
 
@@ -232,12 +232,12 @@ impl Others {
         *self.0.entry(kind.into()).or_default() += 1;
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The same counts with the prefix used in reports.
-    pub(crate) fn under(&self, prefix: &str) -> impl Iterator<Item = (String, u64)> {
+    pub(super) fn under(&self, prefix: &str) -> impl Iterator<Item = (String, u64)> {
         let counts = self.0.iter();
         counts.map(move |(kind, n)| (format!("{prefix}.{kind}"), *n))
     }
@@ -247,7 +247,7 @@ impl Others {
 const OTHERS_SHOWN_MAX: usize = 8;
 
 /// Joins the texts of a turn into its content.
-pub(crate) fn joined<'a>(texts: impl Iterator<Item = &'a str> + Clone, others: &Others) -> String {
+pub(super) fn joined<'a>(texts: impl Iterator<Item = &'a str> + Clone, others: &Others) -> String {
     let bytes = texts.clone().map(|text| text.len() + 2).sum();
     if bytes == 0 {
         // The turn is part of the parent chain, so its content at least lists the block types.

@@ -74,7 +74,7 @@ pub(crate) use facts::Tokens;
 #[cfg(any(test, fuzzing))]
 pub(crate) use json::any_text;
 #[cfg(feature = "otlp")]
-pub(crate) use step::{API_ERROR, Call, Outcome, Step, TOOL_ERROR, Thread};
+pub(crate) use step::{API_ERROR, Call, Outcome, Step, TOOL_ERROR, Thread, request_id};
 
 use batch::Log;
 use checkpoint::Checkpoints;

@@ -143,27 +143,36 @@ impl Step {
 /// A conversation while its steps are read.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Thread {
-    pub(crate) id: Uuid,
+    pub(super) id: Uuid,
     /// The agent's own id of the session.
-    pub(crate) session: Option<String>,
-    pub(crate) cwd: Option<String>,
-    pub(crate) branch: Option<String>,
+    pub(super) session: Option<String>,
+    pub(super) cwd: Option<String>,
+    pub(super) branch: Option<String>,
     /// The agent, if the format does not determine it.
-    pub(crate) agent: Option<String>,
+    pub(super) agent: Option<String>,
     /// The conversation that started this one.
-    pub(crate) parent: Option<Uuid>,
+    pub(super) parent: Option<Uuid>,
     /// The provider of the model.
-    pub(crate) vendor: Option<String>,
+    pub(super) vendor: Option<String>,
     /// The model of later steps that name none.
-    pub(crate) model: Option<String>,
+    pub(super) model: Option<String>,
     /// The turn of the previous step.
-    pub(crate) latest: Option<Uuid>,
+    pub(super) latest: Option<Uuid>,
     has_prompt: bool,
+}
+
+/// The id of a tool call's record. `within` is where the call id is unique if it is short.
+pub(crate) fn request_id(format: &str, within: Option<Uuid>, call_id: &str) -> Uuid {
+    let scope = format!("{format}:call");
+    match within.filter(|_| call_id.len() < RANDOM_ID_BYTES_MIN) {
+        Some(within) => named(&scope, &format!("{within}:{call_id}")),
+        None => named(&scope, call_id),
+    }
 }
 
 /// The turns of entries each of which names the one before it.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Tree {
+pub(super) struct Tree {
     /// The turn of each entry, or the turn before it if the entry is not a turn.
     turns: BTreeMap<String, Option<Uuid>>,
     latest: Option<Uuid>,
@@ -172,13 +181,13 @@ pub(crate) struct Tree {
 impl Tree {
     /// The turn of the entry that is named as the one before; the latest one if that entry is not
     /// in the file.
-    pub(crate) fn before(&self, parent: Option<&str>) -> Option<Uuid> {
+    pub(super) fn before(&self, parent: Option<&str>) -> Option<Uuid> {
         let turn = self.turns.get(parent?);
         turn.copied().unwrap_or(self.latest)
     }
 
     /// Adds an entry.
-    pub(crate) fn add(&mut self, entry: String, turn: Option<Uuid>) {
+    pub(super) fn add(&mut self, entry: String, turn: Option<Uuid>) {
         self.turns.insert(entry, turn);
         self.latest = turn;
     }
@@ -186,7 +195,7 @@ impl Tree {
 
 impl Thread {
     /// The thread of a session. `format` is the name of the format, which scopes all ids.
-    pub(crate) fn new(format: &str, session: &str) -> Thread {
+    pub(super) fn new(format: &str, session: &str) -> Thread {
         Thread {
             id: foreign_id(&format!("{format}:session"), session),
             session: Some(session.to_owned()),
@@ -205,7 +214,7 @@ impl Thread {
     }
 
     /// The thread of a sub-agent of this session.
-    pub(crate) fn agent(&self, id: Uuid, parent: Uuid) -> Thread {
+    pub(super) fn agent(&self, id: Uuid, parent: Uuid) -> Thread {
         Thread {
             id,
             parent: Some(parent),
@@ -216,17 +225,12 @@ impl Thread {
     }
 
     /// The id of a step: `key` is unique in the session.
-    pub(crate) fn key(&self, format: &str, key: &str) -> Uuid {
+    pub(super) fn key(&self, format: &str, key: &str) -> Uuid {
         named(&format!("{format}:step"), &format!("{}:{key}", self.id))
     }
 
-    /// The id of a tool call's record.
-    pub(crate) fn request_id(&self, format: &str, call_id: &str) -> Uuid {
-        let scope = format!("{format}:call");
-        if call_id.len() >= RANDOM_ID_BYTES_MIN {
-            return named(&scope, call_id);
-        }
-        named(&scope, &format!("{}:{call_id}", self.id))
+    fn request_id(&self, format: &str, call_id: &str) -> Uuid {
+        request_id(format, Some(self.id), call_id)
     }
 
     fn talk(&self) -> ConversationRef<'static> {

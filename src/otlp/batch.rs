@@ -10,30 +10,16 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
-use uuid::fmt::Hyphenated;
 
 use super::item::Item;
 use super::mapping::Operation;
-use crate::collections::{IfKnown, TurnQuery};
+use crate::collections::{GROUPS, IfKnown, TurnQuery, group, has_ids};
 use crate::error::{Error, Result};
 use crate::record::{
     Client, Conversation, ConversationMessage, ConversationTurn, Kind, NAME_BYTES_MAX, Record,
     Timestamp, ToolCall, TurnKind, Validity,
 };
-use crate::store::{Reads, Store, Tombstones};
-
-/// The kinds of records in the order in which they are written. The log makes one write for each
-/// run of records of a kind.
-const RANKS: usize = 4;
-
-fn rank(record: &Record) -> usize {
-    match record.kind() {
-        Kind::Conversations => 0,
-        Kind::ConversationTurns => 1,
-        Kind::ToolCalls => 2,
-        _ => 3,
-    }
-}
+use crate::store::{Store, Tombstones};
 
 /// The records of the items of a request, and what is known about them.
 pub(super) struct Batch<'a> {
@@ -41,7 +27,7 @@ pub(super) struct Batch<'a> {
     tombstones: Tombstones,
     /// What the log has of the ids that the items may add.
     logged: Logged,
-    records: [Vec<(usize, Record, IfKnown)>; RANKS],
+    records: [Vec<(usize, Record, IfKnown)>; GROUPS],
     turns: HashMap<Uuid, ConversationTurn>,
     /// Messages of this batch, with the trace that first has them.
     messages: HashMap<Uuid, Option<Uuid>>,
@@ -114,7 +100,7 @@ impl<'a> Batch<'a> {
                 turns: known(store, Kind::ConversationTurns, &turns)?,
                 messages: known(store, Kind::Messages, &messages)?,
             },
-            records: [const { Vec::new() }; RANKS],
+            records: [const { Vec::new() }; GROUPS],
             turns: HashMap::new(),
             messages: HashMap::new(),
             written: HashMap::new(),
@@ -273,7 +259,7 @@ impl<'a> Batch<'a> {
     }
 
     fn push(&mut self, at: usize, record: Record, if_known: IfKnown) {
-        self.records[rank(&record)].push((at, record, if_known));
+        self.records[group(&record)].push((at, record, if_known));
     }
 
     fn put_message(&mut self, at: usize, message: ConversationMessage, trace: Option<Uuid>) {
@@ -452,15 +438,11 @@ fn threads_below(items: &[(usize, Box<Item>)]) -> HashMap<Uuid, Uuid> {
 
 /// The ids of records that the log has.
 fn known(store: &Store, kind: Kind, ids: &[Uuid]) -> Result<HashSet<Uuid>> {
-    store.inner().with_snapshot(|view| {
-        let mut text = [0; Hyphenated::LENGTH];
-        let ids = ids.iter().copied();
-        let has = |id: &Uuid| {
-            let key = id.hyphenated().encode_lower(&mut text);
-            view.find(kind, [key, ""]).is_some()
-        };
-        Ok(ids.filter(has).collect())
-    })
+    let has = store
+        .inner()
+        .with_snapshot(|view| Ok(has_ids(view, kind, ids)))?;
+    let ids = ids.iter().copied().zip(has);
+    Ok(ids.filter(|(_, has)| *has).map(|(id, _)| id).collect())
 }
 
 /// An error of the log, which concerns all items.

@@ -10,10 +10,6 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::proto::{AnyValue, ArrayValue, ELEMENTS_MAX, KeyValueList, Value};
 
-pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 /// A value or null, which means the default.
 pub(super) fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
 where
@@ -159,13 +155,7 @@ pub(super) mod hex {
     use std::borrow::Cow;
 
     pub(in crate::otlp) fn serialize<S: Serializer>(id: &[u8], to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&text(id))
-    }
-
-    pub(in crate::otlp) fn text(id: &[u8]) -> String {
-        let digit = |digit: u8| char::from_digit(digit.into(), 16).unwrap_or_default();
-        let digits = id.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        digits.map(digit).collect()
+        to.serialize_str(&crate::record::hex(id))
     }
 
     pub(in crate::otlp) fn deserialize<'de, D: Deserializer<'de>>(

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use serde_json::{Map, Value as Json};
 use uuid::Uuid;
 
+use super::attributes::Meant;
 use super::events;
-use super::item::{Item, Meant, Origin, SpanRef, millis};
+use super::item::{Item, Origin, SpanRef, millis};
 use super::mapping::Operation;
 use super::message::{self, Message};
 use super::proto::{KeyValue, LogRecord};

@@ -1,6 +1,7 @@
 //! OpenTelemetry: spans and log records become records of the log, and records become spans and log
 //! records. `docs/opentelemetry.md` says what becomes what.
 
+mod attributes;
 mod batch;
 mod events;
 mod export;

@@ -9,7 +9,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::json::{self, is_default};
+use super::json;
+use crate::record::is_default;
 
 /// Maximum number of elements of a list in one span or log record.
 pub(super) const ELEMENTS_MAX: usize = 10_000;

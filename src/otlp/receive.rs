@@ -12,7 +12,7 @@ use super::item::{Item, Origin};
 use super::log::Records;
 use super::own;
 use super::proto::{LogRecord, Resource, Scope, Span};
-use super::request::{Encoding, Request, Signal};
+use super::request::{self, Encoding, Request, Signal};
 use super::value::object_of;
 use crate::collections::{IfKnown, PreparedBatch};
 use crate::error::{Error, Result};
@@ -256,66 +256,66 @@ struct Read {
     resources: Vec<(Uuid, Resource, Scope)>,
 }
 
-fn spans(request: &Request<'_>, outcome: &mut Outcome) -> Read {
-    let mut read = Read::default();
-    for group in request.groups::<Span>() {
-        let group = match group {
-            Ok(group) => group,
-            Err((count, reason)) => {
-                outcome.reject(count, reason);
-                continue;
+impl Read {
+    /// Reads the items of a request. `own` returns the records of an item that a log of decklog
+    /// sent, and `take` gets every other item.
+    fn groups<T: request::Item>(
+        &mut self,
+        request: &Request<'_>,
+        outcome: &mut Outcome,
+        own: fn(&T) -> Option<Vec<Record>>,
+        mut take: impl FnMut(&mut Numbered, T, &Origin) -> std::result::Result<(), String>,
+    ) {
+        for group in request.groups::<T>() {
+            let group = match group {
+                Ok(group) => group,
+                Err((count, reason)) => {
+                    outcome.reject(count, reason);
+                    continue;
+                }
+            };
+            let origin = Origin::new(&group.resource, &group.scope);
+            if let Some(id) = origin.resource {
+                let resource = (id, group.resource.clone(), group.scope.clone());
+                self.resources.push(resource);
             }
-        };
-        let origin = Origin::new(&group.resource, &group.scope);
-        if let Some(id) = origin.resource {
-            let resource = (id, group.resource.clone(), group.scope.clone());
-            read.resources.push(resource);
-        }
-        let is_own = own::is_own(&group.scope);
-        for span in group {
-            let records = span.as_ref().ok().filter(|_| is_own);
-            if let Some(records) = records.and_then(own::records_of) {
-                read.own.push(records);
-                continue;
-            }
-            match span.and_then(|span| Item::of_span(span, &origin)) {
-                Ok(item) => read.items.push((1, Box::new(item))),
-                Err(reason) => outcome.reject(1, reason),
+            let is_own = own::is_own(&group.scope);
+            for item in group {
+                let records = item.as_ref().ok().filter(|_| is_own).and_then(own);
+                if let Some(records) = records {
+                    self.own.push(records);
+                    continue;
+                }
+                let taken = item.and_then(|item| take(&mut self.items, item, &origin));
+                if let Err(reason) = taken {
+                    outcome.reject(1, reason);
+                }
             }
         }
     }
+}
+
+fn spans(request: &Request<'_>, outcome: &mut Outcome) -> Read {
+    let mut read = Read::default();
+    read.groups::<Span>(request, outcome, own::records_of, |items, span, origin| {
+        items.push((1, Box::new(Item::of_span(span, origin)?)));
+        Ok(())
+    });
     read
 }
 
 fn logs(request: &Request<'_>, outcome: &mut Outcome) -> Read {
     let mut read = Read::default();
     let mut records = Records::default();
-    for group in request.groups::<LogRecord>() {
-        let group = match group {
-            Ok(group) => group,
-            Err((count, reason)) => {
-                outcome.reject(count, reason);
-                continue;
-            }
-        };
-        let origin = Origin::new(&group.resource, &group.scope);
-        if let Some(id) = origin.resource {
-            let resource = (id, group.resource.clone(), group.scope.clone());
-            read.resources.push(resource);
-        }
-        let is_own = own::is_own(&group.scope);
-        for record in group {
-            let own = record.as_ref().ok().filter(|_| is_own);
-            if let Some(own) = own.and_then(own::records_of_log) {
-                read.own.push(own);
-                continue;
-            }
-            match record {
-                Ok(record) => records.add(record, &origin),
-                Err(reason) => outcome.reject(1, reason),
-            }
-        }
-    }
+    read.groups::<LogRecord>(
+        request,
+        outcome,
+        own::records_of_log,
+        |_, record, origin| {
+            records.add(record, origin);
+            Ok(())
+        },
+    );
     read.items = records.into_items();
     read
 }

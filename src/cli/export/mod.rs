@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use clap::{Command, Subcommand};
 use decklog::Key;
-use decklog::query::{HistoryQuery, Order};
+use decklog::query::{ConversationQuery, HistoryQuery, Order};
 use uuid::Uuid;
 
 pub use sheet::{Exported, Sheet, Table};
@@ -246,4 +246,18 @@ fn list(listed: &Listed, context: &mut Context) -> Result<Exit, Failure> {
         Listed::Thoughts(args) => thoughts::list(args, context),
         Listed::Rollups(args) => rollups::run(args, context),
     }
+}
+
+/// Checks that ids, all conversations or filters are given. Returns whether filters are.
+fn is_filtered(ids: &[Uuid], all: bool, query: &ConversationQuery) -> Result<bool, Failure> {
+    let defaults = ConversationQuery::default();
+    let is_filtered = format!("{query:?}") != format!("{defaults:?}");
+    if is_filtered && !ids.is_empty() {
+        return Err(Failure::usage("give either ids or filters"));
+    }
+    if ids.is_empty() && !all && !is_filtered {
+        let message = "give ids of conversations, 'latest', --all or a filter: see --help";
+        return Err(Failure::usage(message));
+    }
+    Ok(is_filtered)
 }

@@ -6,6 +6,7 @@ use decklog::Key;
 use decklog::query::ConversationQuery;
 use uuid::Uuid;
 
+use super::is_filtered;
 use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::get::missing;
@@ -24,15 +25,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
-    let (query, defaults) = (&args.query, ConversationQuery::default());
-    let is_filtered = format!("{query:?}") != format!("{defaults:?}");
-    if is_filtered && !args.conversation.is_empty() {
-        return Err(Failure::usage("give either ids or filters"));
-    }
-    if args.conversation.is_empty() && !args.all && !is_filtered {
-        let message = "give ids of conversations, 'latest', --all or a filter: see --help";
-        return Err(Failure::usage(message));
-    }
+    let is_filtered = is_filtered(&args.conversation, args.all, &args.query)?;
     let store = context.open_to_read()?;
     let mut write = |line: String| -> Result<(), Failure> { Ok(writeln!(context.out, "{line}")?) };
     for id in &args.conversation {
@@ -41,7 +34,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, Failure> {
         }
     }
     if is_filtered {
-        store.each_otlp(query, write)?;
+        store.each_otlp(&args.query, write)?;
     } else if args.all {
         store.each_otlp_line(write)?;
     }

@@ -3,28 +3,24 @@
 use uuid::Uuid;
 
 use super::Batch;
+use super::inference::Place;
 use crate::collections::IfKnown;
 use crate::error::Result;
-use crate::import::{TOOL_ERROR, named};
+use crate::import::{self, TOOL_ERROR};
 use crate::otlp::item::Item;
 use crate::record::{
     ToolCall, ToolCallDone, ToolCallReq, ToolStatus, TurnKind, Validity, args_sha256,
 };
 
-/// Minimum length of a call id that is unique without its trace.
-const RANDOM_ID_BYTES_MIN: usize = 20;
-
 /// The arguments of a call whose arguments are not known.
 const NO_ARGS: &str = "{}";
 
+/// The name of a tool whose name is not known.
+const UNKNOWN_TOOL: &str = "unknown";
+
 /// The id of a tool call's request.
 pub(super) fn request_id(call_id: &str, trace: Option<Uuid>) -> Uuid {
-    match trace {
-        Some(trace) if call_id.len() < RANDOM_ID_BYTES_MIN => {
-            named("otlp:call", &format!("{trace}:{call_id}"))
-        }
-        _ => named("otlp:call", call_id),
-    }
+    import::request_id("otlp", trace, call_id)
 }
 
 impl Batch<'_> {
@@ -108,7 +104,35 @@ impl Batch<'_> {
         Ok(logged)
     }
 
-    pub(super) fn put_call(&mut self, at: usize, req: ToolCallReq) {
+    /// Adds the calls of a message. `is_answer`: the message made them, and is not the history of a
+    /// later request.
+    pub(super) fn put_calls(
+        &mut self,
+        place: &Place<'_>,
+        is_answer: bool,
+        calls: Vec<ToolCallReq>,
+    ) -> Result<()> {
+        for (nth, mut call) in calls.into_iter().enumerate() {
+            if call.call_id.is_empty() {
+                call.call_id = format!("{}:{nth}", call.parent_id.simple());
+            }
+            if call.tool_name.is_empty() {
+                UNKNOWN_TOOL.clone_into(&mut call.tool_name);
+            }
+            call.request_id = request_id(&call.call_id, place.item.trace);
+            if let Some((mut known, _)) = self.known_call(call.request_id, &call.call_id)? {
+                // The span of the tool came first.
+                if is_answer || !self.is_answer(known.parent_id)? {
+                    known.parent_id = call.parent_id;
+                }
+                call = known;
+            }
+            self.put_call(place.at, call);
+        }
+        Ok(())
+    }
+
+    fn put_call(&mut self, at: usize, req: ToolCallReq) {
         let key = (req.request_id, req.call_id.clone());
         self.calls
             .entry(key)
@@ -152,7 +176,7 @@ pub(super) fn request(
         parent_id,
         vendor: provider.unwrap_or("otlp").to_owned(),
         tool_name: if tool_name.is_empty() {
-            "unknown".to_owned()
+            UNKNOWN_TOOL.to_owned()
         } else {
             tool_name
         },

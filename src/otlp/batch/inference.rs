@@ -186,7 +186,6 @@ impl Batch<'_> {
     /// Adds a message that the request sends.
     fn put_input(&mut self, place: &Place<'_>, id: Uuid, message: Message) -> Result<()> {
         let item = place.item;
-        let calls = message.calls.clone();
         let mut step = step(id, item.start, message);
         step.parent = item.parent_turn();
         let metadata = item.trace.map(|trace| {
@@ -199,7 +198,7 @@ impl Batch<'_> {
                 None => format!(r#"{{"otel":{{"trace_id":"{trace}"}}}}"#),
             }
         });
-        self.put_step(place, step, calls, metadata)
+        self.put_step(place, step, metadata)
     }
 
     /// Adds the answer.
@@ -243,21 +242,19 @@ impl Batch<'_> {
             Some((message, _)) => (message, item.key),
             None => (Message::new(Role::Assistant), by_response),
         };
-        let calls = first.calls.clone();
         let mut step = step(item.key, item.end.unwrap_or(item.start), first);
         step.role = Role::Assistant;
         step.response = Some(first_id);
         step.parent = item.parent_turn();
         step.part_of = item.part_of;
         set_answer(&mut step, &item);
-        self.put_step(&place, step, calls, Some(kept))?;
+        self.put_step(&place, step, Some(kept))?;
         for (message, id) in messages {
-            let calls = message.calls.clone();
             let mut step = self::step(*id, item.end.unwrap_or(item.start), message);
             step.role = Role::Assistant;
             step.part_of = Some(first_id);
             step.parent = Some(item.key);
-            self.put_step(&place, step, calls, None)?;
+            self.put_step(&place, step, None)?;
         }
         self.name_session(&item)
     }
@@ -267,36 +264,17 @@ impl Batch<'_> {
         &mut self,
         place: &Place<'_>,
         step: Step,
-        calls: Vec<crate::otlp::message::Call>,
         metadata: Option<String>,
     ) -> Result<()> {
         let item = place.item;
-        let (turn_id, at, result) = (step.id, step.at, step.result.is_some());
+        let (at, result) = (step.at, step.result.is_some());
         let is_answer = step.response.is_some() || step.part_of.is_some();
         let mut thread = Thread::of(place.conversation, item.provider.clone());
         let facts = thread.facts("otlp", step).map_err(Error::invalid)?;
         if let Some(turn) = facts.turn {
             self.put_turn(place.at, turn);
         }
-        for (nth, mut call) in calls.into_iter().enumerate() {
-            if call.id.is_empty() {
-                call.id = format!("{}:{nth}", turn_id.simple());
-            }
-            let request_id = calls::request_id(&call.id, item.trace);
-            let known = self.known_call(request_id, &call.id)?;
-            let req = if let Some((mut req, _)) = known {
-                // The span of the tool came first.
-                if is_answer || !self.is_answer(req.parent_id)? {
-                    req.parent_id = turn_id;
-                }
-                req
-            } else {
-                let key = (request_id, call.id);
-                let vendor = item.provider.as_deref();
-                calls::request(key, turn_id, vendor, call.name, call.args, at)
-            };
-            self.put_call(place.at, req);
-        }
+        self.put_calls(place, is_answer, facts.calls)?;
         if result {
             for mut done in facts.results {
                 done.request_id = calls::request_id(&done.call_id, item.trace);
@@ -321,7 +299,7 @@ impl Batch<'_> {
     }
 
     /// Whether a turn is an answer of a model.
-    fn is_answer(&self, id: Uuid) -> Result<bool> {
+    pub(super) fn is_answer(&self, id: Uuid) -> Result<bool> {
         let turn = match self.turns.get(&id) {
             Some(turn) => Some(turn.clone()),
             None => self.store.get_turn(id)?,

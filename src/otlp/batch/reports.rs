@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use uuid::Uuid;
 
 use super::Batch;
+use super::calls::request;
 use super::inference::{Place, set_answer, step};
 use crate::collections::TurnQuery;
 use crate::error::Result;
@@ -84,7 +85,6 @@ impl Batch<'_> {
         let output = if is_content_new { output } else { Vec::new() };
         let message = output.into_iter().next();
         let message = message.unwrap_or_else(|| Message::new(Role::Assistant));
-        let calls = message.calls.clone();
         let mut step = step(id, item.end.unwrap_or(item.start), message);
         step.role = Role::Assistant;
         step.part_of = Some(known);
@@ -92,7 +92,7 @@ impl Batch<'_> {
         if is_result_new {
             set_answer(&mut step, &new);
         }
-        self.put_step(place, step, calls, Some(kept))
+        self.put_step(place, step, Some(kept))
     }
 
     /// Adds the result of a request to its answer, which is known from the history of a later one.
@@ -109,8 +109,14 @@ impl Batch<'_> {
         step.part_of = Some(said);
         step.parent = item.parent_turn();
         set_answer(&mut step, item);
+        self.put_step(place, step, Some(kept))?;
         let calls = output.into_iter().next().map(|it| it.calls);
-        self.put_step(place, step, calls.unwrap_or_default(), Some(kept))?;
+        let calls = calls.unwrap_or_default().into_iter().map(|call| {
+            let key = (Uuid::nil(), call.id);
+            let vendor = item.provider.as_deref();
+            request(key, item.key, vendor, call.name, call.args, end)
+        });
+        self.put_calls(place, true, calls.collect())?;
         self.name_session(item)
     }
 

@@ -22,7 +22,7 @@ use self::ids::{SpanId, TraceId};
 use super::own;
 use super::proto::{KeyValue, Scope, Status};
 use crate::error::Result;
-use crate::record::{ConversationMessage, Record};
+use crate::record::{ConversationMessage, Record, hex};
 
 #[cfg(all(test, feature = "ship"))]
 pub(crate) use super::proto::PartialSuccess;
@@ -97,9 +97,8 @@ pub(crate) fn scope() -> Scope {
 /// that is called for it.
 #[must_use]
 pub fn traceparent(message: &ConversationMessage) -> String {
-    use super::json::hex::text;
     let received = ids::of_message(message);
     let trace = received.map_or(ids::trace(message.conversation_id), |ids| ids.trace);
     let span = received.map_or(ids::chat(message.id), |ids| ids.span);
-    format!("00-{}-{}-01", text(&trace), text(&span))
+    format!("00-{}-{}-01", hex(&trace), hex(&span))
 }

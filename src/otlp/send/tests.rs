@@ -424,14 +424,11 @@ fn received_messages_keep_their_trace() {
     assert_eq!(spans.len(), 2);
     for span in &spans {
         assert_eq!(
-            crate::otlp::json::hex::text(&span.trace_id),
+            crate::record::hex(&span.trace_id),
             "4bf92f3577b34da6a3ce929d0e0e4736"
         );
     }
-    assert_eq!(
-        crate::otlp::json::hex::text(&spans[1].span_id),
-        "00f067aa0ba902b7"
-    );
+    assert_eq!(crate::record::hex(&spans[1].span_id), "00f067aa0ba902b7");
 }
 
 pub(crate) fn text(attributes: &[crate::otlp::proto::KeyValue], key: &str) -> String {

@@ -83,7 +83,7 @@ impl Request {
         })
     }
 
-    /// Adds what its items are told apart by.
+    /// Notes the ids of its items.
     fn note(&self, begun: &mut Begun) {
         match self {
             Request::Spans(spans) => spans.iter().for_each(|span| begun.add_span(span)),
