@@ -1,5 +1,7 @@
 //! A page as one file, to keep or to send: it loads nothing and needs no service.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use maud::{Markup, html};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
@@ -83,23 +85,7 @@ fn in_one_file(title: String, main: Markup) -> String {
 
 /// The SHA-256 of a text in base64, as a content security policy has it.
 fn hash(text: &str) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digest = Sha256::digest(text.as_bytes());
-    let mut out = String::new();
-    for three in digest.chunks(3) {
-        let at = |nth: usize| u32::from(three.get(nth).copied().unwrap_or(0));
-        let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for nth in 0..4 {
-            let digit = DIGITS.get((bits >> (18 - 6 * nth) & 63) as usize);
-            let is_there = nth <= three.len();
-            out.push(
-                digit
-                    .filter(|_| is_there)
-                    .map_or('=', |digit| char::from(*digit)),
-            );
-        }
-    }
-    out
+    BASE64.encode(Sha256::digest(text.as_bytes()))
 }
 
 /// Removes the addresses of other pages. In escaped content, `"` does not occur as it is.
