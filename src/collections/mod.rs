@@ -33,6 +33,8 @@ mod tree;
 mod turns;
 
 pub(crate) use calls::{CallRow, calls_of_day, first_start, tools_of_several, with_calls};
+#[cfg(feature = "otlp")]
+pub(crate) use conversations::has_conversations;
 pub(crate) use conversations::{
     ConversationFacts, ended_in_error, facts_of, in_one_line, of_prompt, projects_of,
 };

@@ -6,20 +6,23 @@ mod inference;
 mod repeats;
 mod reports;
 
+use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
+pub(super) use inference::ids;
+
 use super::item::Item;
 use super::mapping::Operation;
-use crate::collections::{GROUPS, IfKnown, TurnQuery, group, has_ids};
+use crate::collections::{GROUPS, IfKnown, TurnQuery, group, has_conversations, has_ids};
 use crate::error::{Error, Result};
 use crate::record::{
     Client, Conversation, ConversationMessage, ConversationTurn, Kind, NAME_BYTES_MAX, Record,
     Timestamp, ToolCall, TurnKind, Validity,
 };
-use crate::store::{Store, Tombstones};
+use crate::store::{Snapshot, Store, Tombstones};
 
 /// The records of the items of a request, and what is known about them.
 pub(super) struct Batch<'a> {
@@ -27,12 +30,14 @@ pub(super) struct Batch<'a> {
     tombstones: Tombstones,
     /// What the log has of the ids that the items may add.
     logged: Logged,
-    records: [Vec<(usize, Record, IfKnown)>; GROUPS],
-    turns: HashMap<Uuid, ConversationTurn>,
+    records: Groups,
+    /// Where the turns and answers of this batch are.
+    turns: HashMap<Uuid, Position>,
+    answers: HashMap<Uuid, Position>,
+    /// The answers of this batch that are parts of others.
+    parts: HashMap<Uuid, Vec<Uuid>>,
     /// Messages of this batch, with the trace that first has them.
     messages: HashMap<Uuid, Option<Uuid>>,
-    /// The answers of this batch.
-    written: HashMap<Uuid, ConversationMessage>,
     calls: HashMap<(Uuid, String), ToolCall>,
     conversations: HashMap<Uuid, Talk>,
     /// The requests to models in this batch: their threads and when they began.
@@ -45,6 +50,12 @@ pub(super) struct Batch<'a> {
     sessions: HashMap<Uuid, String>,
     kept: usize,
 }
+
+/// Records in the order in which they are written, each with the number of its item.
+pub(super) type Groups = [Vec<(usize, Record, IfKnown)>; GROUPS];
+
+/// The group of a record, and its number there.
+type Position = (usize, usize);
 
 /// What is known about a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -59,12 +70,12 @@ pub(super) struct Talk {
 struct Logged {
     turns: HashSet<Uuid>,
     messages: HashSet<Uuid>,
+    conversations: HashSet<Uuid>,
 }
 
 /// The records of a batch, ready to be written.
 pub(super) struct Built {
-    /// Each with the number of its item.
-    pub(super) records: Vec<(usize, Record, IfKnown)>,
+    pub(super) records: Groups,
     /// Changes of conversations that the log has.
     pub(super) changes: Vec<(Uuid, Talk)>,
     /// Number of items without a place of their own.
@@ -74,16 +85,8 @@ pub(super) struct Built {
 impl<'a> Batch<'a> {
     /// Looks up at once what the log has of these items.
     pub(super) fn new(store: &'a Store, items: &[(usize, Box<Item>)]) -> Result<Batch<'a>> {
-        let mut turns = Vec::with_capacity(items.len());
-        let mut messages = Vec::with_capacity(items.len());
         let mut sessions = HashMap::new();
         for (_, item) in items {
-            turns.push(item.key);
-            turns.extend(item.parent_turn());
-            messages.push(inference::response_id(item));
-            if item.has_messages() {
-                messages.extend(inference::ids(item));
-            }
             if let (Some(trace), Some((_, name))) = (item.trace, &item.conversation) {
                 sessions.entry(trace).or_insert_with(|| name.clone());
             }
@@ -96,14 +99,12 @@ impl<'a> Batch<'a> {
                 .collect(),
             threads: threads_below(items),
             tombstones: store.inner().tombstones()?,
-            logged: Logged {
-                turns: known(store, Kind::ConversationTurns, &turns)?,
-                messages: known(store, Kind::Messages, &messages)?,
-            },
+            logged: Logged::of(store, items)?,
             records: [const { Vec::new() }; GROUPS],
             turns: HashMap::new(),
+            answers: HashMap::new(),
+            parts: HashMap::new(),
             messages: HashMap::new(),
-            written: HashMap::new(),
             calls: HashMap::new(),
             conversations: HashMap::new(),
             sessions,
@@ -227,23 +228,42 @@ impl<'a> Batch<'a> {
                 thread_id: self.thread(item)?,
             },
         );
-        self.name_session(item)
+        self.name_session(item);
+        Ok(())
     }
 
     fn put_turn(&mut self, at: usize, turn: ConversationTurn) {
-        self.turns.insert(turn.id, turn.clone());
-        self.push(at, turn.into(), IfKnown::Compare);
+        let id = turn.id;
+        let place = self.push(at, turn.into(), IfKnown::Compare);
+        self.turns.insert(id, place);
+    }
+
+    /// The turn of this batch with this id.
+    fn turn_here(&self, id: Uuid) -> Option<&ConversationTurn> {
+        match self.record(*self.turns.get(&id)?)? {
+            Record::Turn(turn) => Some(turn),
+            _ => None,
+        }
     }
 
     /// The turn with this id, in this batch or in the log.
-    fn known_turn(&self, id: Uuid) -> Result<Option<ConversationTurn>> {
-        if let Some(turn) = self.turns.get(&id) {
-            return Ok(Some(turn.clone()));
+    fn known_turn(&self, id: Uuid) -> Result<Option<Cow<'_, ConversationTurn>>> {
+        if let Some(turn) = self.turn_here(id) {
+            return Ok(Some(Cow::Borrowed(turn)));
         }
         if self.logged.turns.contains(&id) {
-            return self.store.get_turn(id);
+            return Ok(self.store.get_turn(id)?.map(Cow::Owned));
         }
         Ok(None)
+    }
+
+    /// The answer with this id, in this batch or in the log.
+    fn known_answer(&self, id: Uuid) -> Result<Option<Cow<'_, ConversationMessage>>> {
+        let here = self.answers.get(&id).and_then(|place| self.record(*place));
+        match here {
+            Some(Record::Message(message)) => Ok(Some(Cow::Borrowed(message))),
+            _ => Ok(self.store.get_message(id)?.map(Cow::Owned)),
+        }
     }
 
     /// Whether a message was recorded, in this batch or before.
@@ -253,21 +273,34 @@ impl<'a> Batch<'a> {
 
     /// Looks up which of these messages the log has.
     fn look_up(&mut self, messages: &[Uuid]) -> Result<()> {
-        let found = known(self.store, Kind::Messages, messages)?;
+        let inner = self.store.inner();
+        let found = inner.with_snapshot(|view| Ok(known(view, Kind::Messages, messages)))?;
         self.logged.messages.extend(found);
         Ok(())
     }
 
-    fn push(&mut self, at: usize, record: Record, if_known: IfKnown) {
-        self.records[group(&record)].push((at, record, if_known));
+    fn push(&mut self, at: usize, record: Record, if_known: IfKnown) -> Position {
+        let group = group(&record);
+        let records = &mut self.records[group];
+        records.push((at, record, if_known));
+        (group, records.len() - 1)
+    }
+
+    fn record(&self, (group, at): Position) -> Option<&Record> {
+        let (_, record, _) = self.records.get(group)?.get(at)?;
+        Some(record)
     }
 
     fn put_message(&mut self, at: usize, message: ConversationMessage, trace: Option<Uuid>) {
-        self.messages.insert(message.id, trace);
-        if message.is_answer() {
-            self.written.insert(message.id, message.clone());
+        let (id, is_answer, part_of) = (message.id, message.is_answer(), message.part_of);
+        self.messages.insert(id, trace);
+        let place = self.push(at, message.into(), IfKnown::Skip);
+        if is_answer {
+            self.answers.insert(id, place);
         }
-        self.push(at, message.into(), IfKnown::Skip);
+        if let Some(of) = part_of {
+            self.parts.entry(of).or_default().push(id);
+        }
     }
 
     /// Makes sure that a conversation exists, and notes what an item says about it.
@@ -283,7 +316,7 @@ impl<'a> Batch<'a> {
             }
             Entry::Vacant(entry) => {
                 entry.insert(told.clone());
-                self.store.has_conversation(id)?
+                self.logged.conversations.contains(&id)
             }
         };
         if is_known {
@@ -310,7 +343,7 @@ impl<'a> Batch<'a> {
         let Some(parent) = item.parent_turn() else {
             return Ok(None);
         };
-        if !known(self.store, Kind::ConversationTurns, &[parent])?.contains(&parent) {
+        if !self.logged.turns.contains(&parent) {
             return Ok(None);
         }
         let thread = self.store.get_turn(parent)?.and_then(|turn| turn.thread_id);
@@ -322,64 +355,50 @@ impl<'a> Batch<'a> {
     }
 
     /// If an item names a conversation, the conversation of its trace gets the name as its session.
-    fn name_session(&mut self, item: &Item) -> Result<()> {
+    fn name_session(&mut self, item: &Item) {
         let (Some(trace), Some((id, name))) = (item.trace, &item.conversation) else {
-            return Ok(());
+            return;
         };
         if trace == *id {
-            return Ok(());
+            return;
         }
-        if !self.conversations.contains_key(&trace) {
-            if !self.store.has_conversation(trace)? {
-                return Ok(());
+        if let Some(talk) = self.talk_of_known(trace) {
+            talk.session.get_or_insert_with(|| name.clone());
+        }
+    }
+
+    /// What this batch says about a conversation that it or the log has.
+    fn talk_of_known(&mut self, id: Uuid) -> Option<&mut Talk> {
+        match self.conversations.entry(id) {
+            Entry::Occupied(entry) => Some(entry.into_mut()),
+            Entry::Vacant(entry) if self.logged.conversations.contains(&id) => {
+                Some(entry.insert(Talk::default()))
             }
-            self.conversations.insert(trace, Talk::default());
+            Entry::Vacant(_) => None,
         }
-        if let Some(talk) = self.conversations.get_mut(&trace) {
-            let session = Some(name.clone());
-            talk.fill(Talk {
-                session,
-                ..Talk::default()
-            });
-        }
-        Ok(())
     }
 
     /// Notes what a run of an agent says about its conversation, if the conversation exists.
     fn note_agent(&mut self, item: &Item) {
-        let Some(thread) = item.thread() else {
-            return;
-        };
-        if let Some(talk) = self.conversations.get_mut(&thread) {
+        if let Some(talk) = item.thread().and_then(|thread| self.talk_of_known(thread)) {
             talk.fill(item.talk());
-        } else if self.store.has_conversation(thread).unwrap_or(false) {
-            self.conversations.insert(thread, item.talk());
         }
     }
 
-    pub(super) fn build(self) -> Built {
-        let records: Vec<_> = self.records.into_iter().flatten().collect();
-        let begun: HashSet<Uuid> = records
-            .iter()
-            .filter_map(|(_, record, _)| match record {
-                Record::Conversation(conversation) => Some(conversation.id),
-                _ => None,
-            })
-            .collect();
-        let mut records = records;
-        for (_, record, _) in &mut records {
-            // Later items of the batch may know more.
+    pub(super) fn build(mut self) -> Built {
+        for (_, record, _) in self.records.iter_mut().flatten() {
+            // Later items of the batch may know more. What is left changes the log's conversations.
             if let Record::Conversation(conversation) = record
-                && let Some(talk) = self.conversations.get(&conversation.id)
+                && let Some(talk) = self.conversations.remove(&conversation.id)
             {
                 talk.apply(conversation);
             }
         }
-        let changes = self.conversations.into_iter();
-        let changes = changes.filter(|(id, talk)| !begun.contains(id) && *talk != Talk::default());
+        self.conversations
+            .retain(|_, talk| *talk != Talk::default());
         Built {
-            records,
-            changes: changes.collect(),
+            records: self.records,
+            changes: self.conversations.into_iter().collect(),
             kept: self.kept,
         }
     }
@@ -436,13 +455,34 @@ fn threads_below(items: &[(usize, Box<Item>)]) -> HashMap<Uuid, Uuid> {
     below
 }
 
+impl Logged {
+    /// Looks up at once what the log has of these items.
+    fn of(store: &Store, items: &[(usize, Box<Item>)]) -> Result<Logged> {
+        let mut turns = Vec::with_capacity(2 * items.len());
+        let mut messages = Vec::with_capacity(2 * items.len());
+        let mut conversations = HashSet::new();
+        for (_, item) in items {
+            turns.push(item.key);
+            turns.extend(item.parent_turn());
+            messages.push(inference::response_id(item));
+            messages.extend(&item.ids);
+            conversations.insert(item.talk_id());
+            conversations.extend(item.trace);
+        }
+        store.inner().with_snapshot(|view| {
+            Ok(Logged {
+                turns: known(view, Kind::ConversationTurns, &turns),
+                messages: known(view, Kind::Messages, &messages),
+                conversations: has_conversations(view, &conversations),
+            })
+        })
+    }
+}
+
 /// The ids of records that the log has.
-fn known(store: &Store, kind: Kind, ids: &[Uuid]) -> Result<HashSet<Uuid>> {
-    let has = store
-        .inner()
-        .with_snapshot(|view| Ok(has_ids(view, kind, ids)))?;
-    let ids = ids.iter().copied().zip(has);
-    Ok(ids.filter(|(_, has)| *has).map(|(id, _)| id).collect())
+fn known(view: &Snapshot<'_>, kind: Kind, ids: &[Uuid]) -> HashSet<Uuid> {
+    let ids = ids.iter().copied().zip(has_ids(view, kind, ids));
+    ids.filter(|(_, has)| *has).map(|(id, _)| id).collect()
 }
 
 /// An error of the log, which concerns all items.

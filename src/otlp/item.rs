@@ -22,6 +22,8 @@ const NANOS: u64 = 1_000_000;
 pub(super) struct SpanRef {
     pub(super) trace: Uuid,
     pub(super) span: u64,
+    /// The id of its turn.
+    pub(super) turn: Uuid,
 }
 
 impl SpanRef {
@@ -29,18 +31,12 @@ impl SpanRef {
     pub(super) fn new(trace: &[u8], span: &[u8]) -> Option<SpanRef> {
         let trace = trace_of(trace)?;
         let span = u64::from_be_bytes(span.try_into().ok()?);
-        (span != 0).then_some(SpanRef { trace, span })
-    }
-
-    /// The id of its turn.
-    pub(super) fn turn(self) -> Uuid {
-        self.named("span")
-    }
-
-    /// An id that belongs to the span.
-    pub(super) fn named(self, what: &str) -> Uuid {
-        let (trace, span) = (self.trace.simple(), self.span);
-        named(&format!("otlp:{what}"), &format!("{trace}:{span:016x}"))
+        let turn = || named("otlp:span", &format!("{}:{span:016x}", trace.simple()));
+        (span != 0).then(|| SpanRef {
+            trace,
+            span,
+            turn: turn(),
+        })
     }
 }
 
@@ -149,6 +145,8 @@ pub(super) struct Item {
     pub(super) part_of: Option<Uuid>,
     pub(super) input: Vec<Message>,
     pub(super) output: Vec<Message>,
+    /// The ids of the messages, in the order in which they follow each other.
+    pub(super) ids: Vec<Uuid>,
     pub(super) usage: Usage,
     pub(super) cost: Option<f64>,
     pub(super) tool: Tool,
@@ -243,7 +241,7 @@ impl Item {
         }
         let mut item = Item::new(meant, about);
         item.program.clone_from(&origin.program);
-        item.key = of_span.turn();
+        item.key = of_span.turn;
         item.span = Some(of_span);
         item.parent = parent;
         item.trace = Some(of_span.trace);
@@ -344,6 +342,7 @@ impl Item {
             part_of: None,
             input,
             output,
+            ids: Vec::new(),
             usage,
             cost,
             tool,
@@ -356,6 +355,11 @@ impl Item {
     pub(super) fn thread(&self) -> Option<Uuid> {
         let named = self.conversation.as_ref().map(|(id, _)| *id);
         named.or(self.trace)
+    }
+
+    /// The id of its conversation.
+    pub(super) fn talk_id(&self) -> Uuid {
+        self.thread().unwrap_or(self.key)
     }
 
     pub(super) fn has_messages(&self) -> bool {
@@ -371,12 +375,12 @@ impl Item {
     /// The turn of the span above it; of a log record, the turn of the span in which it was
     /// written.
     pub(super) fn parent_turn(&self) -> Option<Uuid> {
-        let above = if self.is_event && self.span.is_some_and(|span| span.turn() != self.key) {
+        let above = if self.is_event && self.span.is_some_and(|span| span.turn != self.key) {
             self.span
         } else {
             self.parent
         };
-        above.map(SpanRef::turn)
+        above.map(|span| span.turn)
     }
 
     /// What the item says about its conversation.
@@ -435,7 +439,8 @@ impl Item {
     /// What has no place of its own, as JSON.
     pub(super) fn kept(&mut self) -> String {
         let rest = std::mem::take(&mut self.rest);
-        json!({ "otel": rest }).to_string()
+        // Much faster than what Display does.
+        serde_json::to_string(&json!({ "otel": rest })).unwrap_or_default()
     }
 }
 

@@ -33,7 +33,7 @@ impl Records {
             let place = *self.of_spans.entry(span).or_insert_with(|| {
                 let mut item = record.clone().item();
                 item.operation = Operation::Inference;
-                item.key = span.turn();
+                item.key = span.turn;
                 item.rest = Map::new();
                 self.items.push((0, Box::new(item)));
                 self.items.len() - 1
@@ -181,7 +181,7 @@ impl Record {
         item.program = self.program;
         item.key = self.id;
         if is_details {
-            item.key = self.span.map_or(self.id, SpanRef::turn);
+            item.key = self.span.map_or(self.id, |span| span.turn);
         }
         item.span = self.span;
         item.trace = self.trace;

@@ -3,6 +3,7 @@
 
 mod attributes;
 mod batch;
+mod claims;
 mod events;
 mod export;
 mod item;

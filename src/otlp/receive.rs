@@ -2,27 +2,26 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value as Json, json};
 use uuid::Uuid;
 
-use super::batch::{Batch, Built, is_fatal};
+use super::batch::{Batch, Built, ids, is_fatal};
+use super::claims::Claims;
 use super::item::{Item, Origin};
 use super::log::Records;
 use super::own;
 use super::proto::{LogRecord, Resource, Scope, Span};
 use super::request::{self, Encoding, Request, Signal};
 use super::value::object_of;
-use crate::collections::{IfKnown, PreparedBatch};
+use crate::collections::IfKnown;
 use crate::error::{Error, Result};
 use crate::record::{ConversationTurn, Record, TurnKind, Validity, now};
 use crate::store::Store;
 
 /// Maximum number of resources that are remembered as recorded.
 const RESOURCES_MAX: usize = 10_000;
-/// Minimum number of records that are prepared on two cores.
-const ON_TWO_CORES_MIN: usize = 200;
 /// Maximum number of reasons in an answer.
 const REASONS_MAX: usize = 5;
 
@@ -52,9 +51,9 @@ const REASONS_MAX: usize = 5;
 /// ```
 pub struct Receiver {
     store: Store,
-    /// The resources that are recorded. While it is locked, one request is recorded: what is new
-    /// depends on what the log has.
+    /// The resources that are recorded.
     resources: Mutex<HashSet<Uuid>>,
+    claims: Claims,
 }
 
 /// What became of the items of a request.
@@ -122,6 +121,7 @@ impl Receiver {
         Receiver {
             store,
             resources: Mutex::default(),
+            claims: Claims::default(),
         }
     }
 
@@ -150,19 +150,22 @@ impl Receiver {
         Ok(outcome)
     }
 
-    /// Redacts and encodes records, on two cores if there are many.
-    fn prepared(&self, mut records: Vec<(Result<Record>, IfKnown)>) -> PreparedBatch {
-        if records.len() < ON_TWO_CORES_MIN {
-            return self.store.prepare_batch(records);
+    fn resources(&self) -> MutexGuard<'_, HashSet<Uuid>> {
+        self.resources
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The turns of resources that were not recorded yet.
+    fn new_resources(&self, resources: Vec<(Uuid, Resource, Scope)>) -> Vec<(Uuid, Record)> {
+        let mut known = self.resources();
+        if known.len() > RESOURCES_MAX {
+            known.clear();
         }
-        let rest = records.split_off(records.len() / 2);
-        std::thread::scope(|scope| {
-            let rest = scope.spawn(|| self.store.prepare_batch(rest));
-            let mut batch = self.store.prepare_batch(records);
-            let rest = rest.join();
-            batch.append(rest.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            batch
-        })
+        let mut met = HashSet::new();
+        let resources = resources.into_iter();
+        let new = resources.filter(|(id, ..)| !known.contains(id) && met.insert(*id));
+        new.map(|it| (it.0, described(it))).collect()
     }
 
     fn record(&self, read: Read, outcome: &mut Outcome) -> Result<()> {
@@ -178,24 +181,18 @@ impl Receiver {
         let sizes: Vec<usize> = sizes.chain(own.iter().map(|_| 1)).collect();
         let items: Vec<(usize, Box<Item>)> = items
             .into_iter()
-            .map(|(_, item)| item)
+            .map(|(_, mut item)| {
+                item.ids = ids(&item);
+                item
+            })
             .enumerate()
             .collect();
-        let mut known = self
-            .resources
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if known.len() > RESOURCES_MAX {
-            known.clear();
-        }
-        let new = resources.into_iter().filter(|(id, ..)| !known.contains(id));
-        let new: Vec<(Uuid, Record)> = new.map(|it| (it.0, described(it))).collect();
+        let _claim = self.claims.claim(items.iter().map(|(_, item)| &**item));
         let mut batch = Batch::new(&self.store, &items)?;
         let mut failed: Vec<Option<String>> = vec![None; sizes.len()];
         let first_own = items.len();
         for (at, item) in items {
-            let failure = batch.add(at, *item)?;
-            failed[at] = failure;
+            failed[at] = batch.add(at, *item)?;
         }
         let Built {
             records,
@@ -203,22 +200,25 @@ impl Receiver {
             kept,
         } = batch.build();
         outcome.kept = kept;
-        let described = new.iter().map(|(_, record)| {
-            let nobody = usize::MAX;
-            (nobody, record.clone(), IfKnown::Skip)
-        });
+        let (resources, described): (Vec<Uuid>, Vec<Record>) =
+            self.new_resources(resources).into_iter().unzip();
+        let nobody = usize::MAX;
+        let described = described.into_iter();
+        let described = described.map(|record| (nobody, record, IfKnown::Skip));
         let own = own.into_iter().enumerate().flat_map(|(nth, records)| {
             let at = first_own + nth;
             records
                 .into_iter()
                 .map(move |record| (at, record, IfKnown::Compare))
         });
-        let (numbers, records): (Vec<usize>, Vec<_>) = described
-            .chain(records)
-            .chain(own)
-            .map(|(at, record, if_known)| (at, (record.checked(), if_known)))
-            .unzip();
-        let answers = self.store.put_prepared(&mut self.prepared(records))?;
+        let mut numbers = Vec::new();
+        let records = described.chain(records.into_iter().flatten()).chain(own);
+        let records = records.map(|(at, record, if_known)| {
+            numbers.push(at);
+            (record.checked(), if_known)
+        });
+        let mut prepared = self.store.prepare_batch(records);
+        let answers = self.store.put_prepared(&mut prepared)?;
         for (at, answer) in numbers.into_iter().zip(answers) {
             match answer {
                 Ok(_) => {}
@@ -236,7 +236,7 @@ impl Receiver {
                 .map(drop)
                 .or_else(|error| if is_fatal(&error) { Err(error) } else { Ok(()) })?;
         }
-        known.extend(new.into_iter().map(|(id, _)| id));
+        self.resources().extend(resources);
         for (size, failed) in sizes.into_iter().zip(failed) {
             match failed {
                 Some(reason) => outcome.reject(size, reason),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use memchr::memmem;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -278,7 +279,8 @@ impl ConversationMessage {
             "tokens_by_model",
         ];
         let metadata = self.inference_metadata.as_deref();
-        let metadata = metadata.filter(|text| names.iter().any(|name| text.contains(name)));
+        let has = |text: &str, name: &str| memmem::find(text.as_bytes(), name.as_bytes()).is_some();
+        let metadata = metadata.filter(|text| names.iter().any(|name| has(text, name)));
         metadata.map(serde_json::from_str)
     }
 

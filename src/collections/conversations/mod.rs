@@ -13,6 +13,8 @@ pub use sorted::ConversationSort;
 pub(crate) use title::{in_one_line, of_prompt};
 
 use std::collections::HashMap;
+#[cfg(feature = "otlp")]
+use std::collections::HashSet;
 
 use uuid::Uuid;
 
@@ -133,7 +135,7 @@ impl Store {
     }
 
     /// Whether the log has a conversation with this id.
-    #[cfg(any(feature = "http", feature = "otlp"))]
+    #[cfg(feature = "http")]
     pub(crate) fn has_conversation(&self, id: Uuid) -> Result<bool> {
         self.inner()
             .with_snapshot(|view| Ok(check_known(view, id).is_ok()))
@@ -402,6 +404,13 @@ pub(super) fn check_known(from: &impl Reads, id: Uuid) -> Result<()> {
         return Ok(());
     }
     Err(unknown(id))
+}
+
+/// Those of these ids that are conversations of the log.
+#[cfg(feature = "otlp")]
+pub(crate) fn has_conversations(from: &impl Reads, ids: &HashSet<Uuid>) -> HashSet<Uuid> {
+    let ids = ids.iter().copied();
+    ids.filter(|id| check_known(from, *id).is_ok()).collect()
 }
 
 /// The conversation of a row, with the status and time that later messages imply.

@@ -1,5 +1,7 @@
 //! Tool calls: the request of a model and the span of the tool describe the same call.
 
+use std::collections::hash_map::Entry;
+
 use uuid::Uuid;
 
 use super::Batch;
@@ -30,22 +32,18 @@ impl Batch<'_> {
         let span_id = || item.key.simple().to_string();
         let call_id = tool.call_id.clone().unwrap_or_else(span_id);
         let request_id = request_id(&call_id, item.trace);
-        let known = self.known_call(request_id, &call_id)?;
         let args = tool.args.unwrap_or_default();
-        let req = match known.as_ref().map(|(req, _)| req) {
+        let req = match self.known_call(request_id, &call_id)? {
             // The turn that asked for the call is its parent.
-            Some(req) => {
-                let has_args = req
-                    .arguments_json
-                    .as_deref()
-                    .is_some_and(|it| it != NO_ARGS);
-                let args = Some(args).filter(|args| !has_args && !args.is_empty());
-                ToolCallReq {
-                    started_at: Validity::at(item.start),
-                    args_sha256: args.as_deref().map_or(req.args_sha256.clone(), args_sha256),
-                    arguments_json: args.or(req.arguments_json.clone()),
-                    ..req.clone()
+            Some((req, _)) => {
+                let mut req = req.clone();
+                req.started_at = Validity::at(item.start);
+                let known_args = req.arguments_json.as_deref().unwrap_or(NO_ARGS);
+                if known_args == NO_ARGS && !args.is_empty() {
+                    req.args_sha256 = args_sha256(&args);
+                    req.arguments_json = Some(args);
                 }
+                req
             }
             None => request(
                 (request_id, call_id),
@@ -92,16 +90,14 @@ impl Batch<'_> {
         &mut self,
         request_id: Uuid,
         call_id: &str,
-    ) -> Result<Option<ToolCall>> {
-        let key = (request_id, call_id.to_owned());
-        if let Some(call) = self.calls.get(&key) {
-            return Ok(Some(call.clone()));
+    ) -> Result<Option<&ToolCall>> {
+        match self.calls.entry((request_id, call_id.to_owned())) {
+            Entry::Occupied(entry) => Ok(Some(entry.into_mut())),
+            Entry::Vacant(entry) => {
+                let logged = self.store.get_tool_call(request_id, call_id)?;
+                Ok(logged.map(|call| &*entry.insert(call)))
+            }
         }
-        let logged = self.store.get_tool_call(request_id, call_id)?;
-        if let Some(call) = &logged {
-            self.calls.insert(key, call.clone());
-        }
-        Ok(logged)
     }
 
     /// Adds the calls of a message. `is_answer`: the message made them, and is not the history of a
@@ -120,7 +116,8 @@ impl Batch<'_> {
                 UNKNOWN_TOOL.clone_into(&mut call.tool_name);
             }
             call.request_id = request_id(&call.call_id, place.item.trace);
-            if let Some((mut known, _)) = self.known_call(call.request_id, &call.call_id)? {
+            if let Some((known, _)) = self.known_call(call.request_id, &call.call_id)? {
+                let mut known = known.clone();
                 // The span of the tool came first.
                 if is_answer || !self.is_answer(known.parent_id)? {
                     known.parent_id = call.parent_id;
@@ -134,10 +131,10 @@ impl Batch<'_> {
 
     fn put_call(&mut self, at: usize, req: ToolCallReq) {
         let key = (req.request_id, req.call_id.clone());
-        self.calls
-            .entry(key)
-            .or_insert_with(|| (req.clone(), None))
-            .0 = req.clone();
+        match self.calls.entry(key) {
+            Entry::Occupied(entry) => entry.into_mut().0.clone_from(&req),
+            Entry::Vacant(entry) => drop(entry.insert((req.clone(), None))),
+        }
         self.push(at, req.into(), IfKnown::Compare);
     }
 

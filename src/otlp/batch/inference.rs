@@ -1,5 +1,7 @@
 //! Requests to models: their messages, and what they cost.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -13,8 +15,8 @@ use crate::otlp::message::{self, Message};
 use crate::record::{ConversationMessage, ConversationTurn, NAME_BYTES_MAX, Role, TurnKind};
 
 /// The ids of all messages of an item, in the order in which they follow each other.
-pub(super) fn ids(item: &Item) -> impl Iterator<Item = Uuid> {
-    chain(start_of_ids(item), item.input.iter().chain(&item.output))
+pub(in crate::otlp) fn ids(item: &Item) -> Vec<Uuid> {
+    chain(start_of_ids(item), item.input.iter().chain(&item.output)).collect()
 }
 
 /// Where the ids of messages start: at the conversation. An item that describes only a part of a
@@ -84,42 +86,47 @@ pub(super) struct Place<'i> {
 impl Batch<'_> {
     /// Adds a request to a model.
     pub(super) fn inference(&mut self, at: usize, mut item: Item) -> Result<()> {
-        let conversation = item.thread().unwrap_or(item.key);
+        let conversation = item.talk_id();
         let input = std::mem::take(&mut item.input);
         let mut output = std::mem::take(&mut item.output);
+        let mut ids = std::mem::take(&mut item.ids);
+        let own_start = start_of_ids(&item);
         let before = self.known_turn(item.key)?;
         // Log records of a span may come before it, and in several requests.
-        let waiting = before.as_ref().and_then(Waiting::read);
-        let mut start = start_of_ids(&item);
+        let waiting = before.as_deref().and_then(Waiting::read);
+        let is_answered = before.is_some() && waiting.is_none();
+        let mut start = self.unless_said_before(own_start, &input, &ids, item.trace)?;
         if let Some(waiting) = &waiting
             && input.is_empty()
         {
             start = waiting.after;
         }
-        let start = self.unless_said_before(start, &input, item.trace)?;
-        let is_answered = before.is_some() && waiting.is_none();
-        let input_ids: Vec<Uuid> = chain(start, input.iter()).collect();
+        if start != own_start {
+            ids = chain(start, input.iter().chain(&output)).collect();
+        }
+        let mut output_ids = ids.split_off(input.len().min(ids.len()));
+        let input_ids = ids;
         let mut after = input_ids.last().copied().unwrap_or(start);
         if let Some(waiting) = waiting
             && output.is_empty()
         {
             output = waiting.output;
             after = waiting.after;
+            output_ids = chain(after, output.iter()).collect();
         }
-        let output_ids: Vec<Uuid> = chain(after, output.iter()).collect();
-        if let Some(turn) = &before {
+        let answered_by = before.as_ref().map(|turn| turn.message_id);
+        // A log record of the span came first, which does not name the span above.
+        let is_adopted = |turn: &Cow<'_, ConversationTurn>| is_answered && turn.parent_id.is_none();
+        let parent_id = item.parent_turn();
+        let adopted = before.filter(is_adopted).map(Cow::into_owned);
+        if let Some(message_id) = answered_by {
             // These are not among the ids of the item.
-            self.look_up(&[&[turn.message_id], &*output_ids].concat())?;
+            self.look_up(&[&[message_id], &*output_ids].concat())?;
         }
         self.begin(at, conversation, &item)?;
-        if let Some(turn) = &before
-            && is_answered
-            && turn.parent_id.is_none()
-            && let Some(parent_id) = item.parent_turn()
+        if let Some(turn) = adopted
+            && parent_id.is_some()
         {
-            // A log record of the span came first, which does not name the span above.
-            let parent_id = Some(parent_id);
-            let turn = turn.clone();
             self.put_turn(at, ConversationTurn { parent_id, ..turn });
         }
         let place = Place {
@@ -150,7 +157,7 @@ impl Batch<'_> {
             };
             return self.keep_apart(&place, after, kept);
         }
-        let known = before.map(|turn| turn.message_id).filter(|_| is_answered);
+        let known = answered_by.filter(|_| is_answered);
         self.put_output(at, item, conversation, (output, &output_ids), known)
     }
 
@@ -160,19 +167,20 @@ impl Batch<'_> {
         &self,
         start: Uuid,
         input: &[Message],
+        ids: &[Uuid],
         trace: Option<Uuid>,
     ) -> Result<Uuid> {
         let has_history = input.iter().any(|it| it.role == Role::Assistant);
         let Some(trace) = trace.filter(|trace| !has_history && *trace != start) else {
             return Ok(start);
         };
-        let Some(last) = chain(start, input.iter()).last() else {
+        let Some(last) = input.len().checked_sub(1).and_then(|at| ids.get(at)) else {
             return Ok(start);
         };
-        let said_in = match self.messages.get(&last) {
+        let said_in = match self.messages.get(last) {
             Some(trace) => *trace,
-            None if self.logged.messages.contains(&last) => {
-                let message = self.store.get_message(last)?;
+            None if self.logged.messages.contains(last) => {
+                let message = self.store.get_message(*last)?;
                 message.and_then(|message| trace_of(&message))
             }
             None => return Ok(start),
@@ -256,7 +264,8 @@ impl Batch<'_> {
             step.parent = Some(item.key);
             self.put_step(&place, step, None)?;
         }
-        self.name_session(&item)
+        self.name_session(&item);
+        Ok(())
     }
 
     /// Adds the records of a message.
@@ -300,17 +309,17 @@ impl Batch<'_> {
 
     /// Whether a turn is an answer of a model.
     pub(super) fn is_answer(&self, id: Uuid) -> Result<bool> {
-        let turn = match self.turns.get(&id) {
-            Some(turn) => Some(turn.clone()),
-            None => self.store.get_turn(id)?,
+        let kind = match self.turn_here(id) {
+            Some(turn) => Some(turn.kind),
+            None => self.store.get_turn(id)?.map(|turn| turn.kind),
         };
-        Ok(turn.is_some_and(|turn| turn.kind == TurnKind::Assistant))
+        Ok(kind == Some(TurnKind::Assistant))
     }
 
     /// Removes the messages of an agent's run that its requests have reported. The others are kept
     /// with its turn.
     pub(super) fn keep_new_messages(&mut self, item: &mut Item) {
-        if item.has_messages() && ids(item).all(|id| self.has_message(id)) {
+        if item.ids.iter().all(|id| self.has_message(*id)) {
             item.input.clear();
             item.output.clear();
         }

@@ -51,7 +51,7 @@ impl Batch<'_> {
             return Ok(false);
         };
         let is_answer = turn.kind == TurnKind::Assistant;
-        let is_of_span = item.is_event && item.span.is_some_and(|span| span.turn() == item.key);
+        let is_of_span = item.is_event && item.span.is_some_and(|span| span.turn == item.key);
         let is_plain = item.operation != Operation::Inference;
         let name = match (is_of_span, is_answer) {
             (true, false) => format!("log:{}:{:?}", item.start, item.response),
@@ -64,6 +64,7 @@ impl Batch<'_> {
             }
         };
         item.key = Uuid::new_v5(&item.key, name.as_bytes());
+        item.ids = inference::ids(item);
         let is_there = self.store.get_turn(item.key)?.is_some();
         if is_there {
             self.logged.turns.insert(item.key);
@@ -93,10 +94,7 @@ impl Batch<'_> {
 
     /// Whether a log record reported the answer of a turn first.
     fn is_of_log_record(&self, turn: &ConversationTurn) -> Result<bool> {
-        let message = match self.written.get(&turn.message_id) {
-            Some(message) => Some(message.clone()),
-            None => self.store.get_message(turn.message_id)?,
-        };
+        let message = self.known_answer(turn.message_id)?;
         Ok(message.is_some_and(|message| is_of_log_record(&message)))
     }
 }

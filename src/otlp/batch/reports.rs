@@ -117,7 +117,8 @@ impl Batch<'_> {
             request(key, item.key, vendor, call.name, call.args, end)
         });
         self.put_calls(place, true, calls.collect())?;
-        self.name_session(item)
+        self.name_session(item);
+        Ok(())
     }
 
     /// What an answer and its parts have, in this batch and in the log.
@@ -130,19 +131,13 @@ impl Batch<'_> {
         };
         let turns = self.store.turns(&turns)?.items;
         ids.extend(turns.into_iter().map(|turn| turn.id));
-        let parts = self.written.values();
-        let parts = parts.filter(|it| it.part_of == Some(known));
-        ids.extend(parts.map(|it| it.id));
+        ids.extend(self.parts.get(&known).into_iter().flatten());
         let mut is_there = false;
         for id in ids {
-            if let Some(message) = self.written.get(&id) {
-                found.add(message);
-            } else if let Some(message) = self.store.get_message(id)? {
+            if let Some(message) = self.known_answer(id)? {
                 found.add(&message);
-            } else {
-                continue;
+                is_there = true;
             }
-            is_there = true;
         }
         Ok(is_there.then_some(found))
     }
