@@ -24,6 +24,10 @@ use scratch::{count, in_scratch_dir};
 const TRACES: usize = 100;
 const SPANS: usize = 5 * TRACES;
 const CONNECTIONS: usize = 4;
+/// When the first span begins, in nanoseconds since 1970.
+const START_NS: u64 = 1_790_000_000_000_000_000;
+/// The time of the spans of a request.
+const REQUEST_NS: u64 = 1_100_000_000;
 
 fn main() {
     in_scratch_dir("otlp", measure);
@@ -168,6 +172,8 @@ struct Template {
     traces: Vec<(usize, usize)>,
     /// Where the texts of traces are that differ.
     texts: Vec<(usize, usize)>,
+    /// Where the times are, in nanoseconds, with the times in the first request.
+    times: Vec<(usize, u64)>,
 }
 
 /// Filler for a number with 24 digits.
@@ -213,6 +219,7 @@ impl Template {
         Template {
             traces: traces.map(|(nth, at)| (at, nth / 5)).collect(),
             texts: texts.map(|(nth, at)| (at, nth / per_trace)).collect(),
+            times: times(&body),
             body,
         }
     }
@@ -229,8 +236,22 @@ impl Template {
             let text = format!("{:024}", number(*trace));
             body[*at..at + 24].copy_from_slice(text.as_bytes());
         }
+        for (at, time) in &self.times {
+            let time = time + request as u64 * REQUEST_NS;
+            body[*at..at + 8].copy_from_slice(&time.to_le_bytes());
+        }
         body
     }
+}
+
+/// Where the times of spans are. No other bytes look like them.
+fn times(body: &[u8]) -> Vec<(usize, u64)> {
+    let window = |at: usize| u64::from_le_bytes(body[at..at + 8].try_into().expect("eight bytes"));
+    let times = (0..body.len() - 8).map(|at| (at, window(at)));
+    let first = START_NS..START_NS + REQUEST_NS;
+    let times: Vec<_> = times.filter(|(_, time)| first.contains(time)).collect();
+    assert_eq!(times.len(), 2 * SPANS);
+    times
 }
 
 fn agent() -> Vec<(&'static str, String)> {
@@ -328,7 +349,7 @@ fn span(
     }
     field(&mut to, 5, name.as_bytes());
     to.extend([6 << 3, if name.starts_with("chat") { 3 } else { 1 }]);
-    let start = 1_790_000_000_000_000_000 + (trace as u64 * 10 + u64::from(id)) * 1_000_000;
+    let start = START_NS + (trace as u64 * 10 + u64::from(id)) * 1_000_000;
     for (tag, time) in [(7_u8, start), (8, start + 900_000)] {
         to.push(tag << 3 | 1);
         to.extend(time.to_le_bytes());

@@ -211,8 +211,11 @@ impl Receiver {
                 .into_iter()
                 .map(move |record| (at, record, IfKnown::Compare))
         });
-        let mut numbers = Vec::new();
-        let records = described.chain(records.into_iter().flatten()).chain(own);
+        let mut numbers = Vec::with_capacity(records.iter().map(Vec::len).sum());
+        // The length of a chain is known, so that the batch is allocated once.
+        let [first, second, third, fourth] = records;
+        let records = described.chain(first).chain(second).chain(third);
+        let records = records.chain(fourth).chain(own);
         let records = records.map(|(at, record, if_known)| {
             numbers.push(at);
             (record.checked(), if_known)

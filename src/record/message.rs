@@ -1,8 +1,9 @@
 //! The messages of a conversation and a gateway's metadata about them.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use memchr::memmem;
+use memchr::memmem::Finder;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -268,19 +269,21 @@ impl ConversationMessage {
     /// The metadata, if it contains one of the known names.
     fn metadata(&self) -> Option<serde_json::Result<InferenceMetadata>> {
         // A provider's own metadata is usually longer and has none of these names.
-        let names = [
-            "config",
-            "_mode",
-            "models_used",
-            "handoff_",
-            "compression_",
-            "context_util",
-            "total_latency_ms",
-            "tokens_by_model",
-        ];
-        let metadata = self.inference_metadata.as_deref();
-        let has = |text: &str, name: &str| memmem::find(text.as_bytes(), name.as_bytes()).is_some();
-        let metadata = metadata.filter(|text| names.iter().any(|name| has(text, name)));
+        static NAMES: LazyLock<[Finder<'_>; 8]> = LazyLock::new(|| {
+            [
+                "config",
+                "_mode",
+                "models_used",
+                "handoff_",
+                "compression_",
+                "context_util",
+                "total_latency_ms",
+                "tokens_by_model",
+            ]
+            .map(Finder::new)
+        });
+        let has_name = |text: &&str| NAMES.iter().any(|it| it.find(text.as_bytes()).is_some());
+        let metadata = self.inference_metadata.as_deref().filter(has_name);
         metadata.map(serde_json::from_str)
     }
 
