@@ -1,6 +1,6 @@
 //! A number of records, and what belongs to which trace.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
@@ -8,7 +8,7 @@ use super::talk::Talk;
 use super::{Items, ids, log};
 use crate::collections::Places;
 use crate::error::Result;
-use crate::record::{Kind, Record};
+use crate::record::{Kind, Record, ToolCallReq};
 use crate::store::Store;
 
 /// Maximum number of events above an event that are looked up.
@@ -18,10 +18,13 @@ const DEPTH_MAX: usize = 1_000;
 pub(super) struct Batch<'a> {
     pub(super) store: &'a Store,
     pub(super) records: &'a [Record],
-    /// The places of messages, turns and requests of calls in `records`.
+    /// The places of messages, turns and requests of calls in `records`. A request may have several
+    /// versions.
     pub(super) messages: HashMap<Uuid, usize>,
     pub(super) turns: HashMap<Uuid, usize>,
-    pub(super) requests: HashMap<(Uuid, &'a str), usize>,
+    pub(super) requests: HashMap<(Uuid, &'a str), Vec<usize>>,
+    /// The calls whose outcomes are in `records`. Their spans have their requests.
+    pub(super) ended: HashSet<(Uuid, &'a str)>,
 }
 
 /// Whether records of a kind are sent.
@@ -47,13 +50,18 @@ pub(super) fn items(store: &Store, records: &[Record]) -> Result<Items> {
         messages: HashMap::new(),
         turns: HashMap::new(),
         requests: HashMap::new(),
+        ended: HashSet::new(),
     };
     for (at, record) in records.iter().enumerate() {
         match record {
             Record::Message(message) => drop(batch.messages.insert(message.id, at)),
             Record::Turn(turn) => drop(batch.turns.insert(turn.id, at)),
             Record::CallRequested(req) => {
-                batch.requests.insert((req.request_id, &req.call_id), at);
+                let key = (req.request_id, &*req.call_id);
+                batch.requests.entry(key).or_default().push(at);
+            }
+            Record::CallDone(done) => {
+                batch.ended.insert((done.request_id, &*done.call_id));
             }
             _ => {}
         }
@@ -73,7 +81,7 @@ pub(super) fn items(store: &Store, records: &[Record]) -> Result<Items> {
     Ok(items)
 }
 
-impl Batch<'_> {
+impl<'a> Batch<'a> {
     /// The records of each conversation or thread, in the order of its first record.
     fn talks(&self) -> Result<Vec<(Uuid, Vec<usize>)>> {
         let of_record = |record: &Record| match record {
@@ -123,10 +131,32 @@ impl Batch<'_> {
         Ok(order)
     }
 
+    /// The last version of a call's request.
+    pub(super) fn request(&self, request: Uuid, call: &str) -> Option<&'a ToolCallReq> {
+        let at = self.requests.get(&(request, call))?.last()?;
+        match &self.records[*at] {
+            Record::CallRequested(req) => Some(req),
+            _ => None,
+        }
+    }
+
+    /// The last versions of all requests, in the order of the log.
+    pub(super) fn last_requests(&self) -> Vec<&'a ToolCallReq> {
+        let mut places: Vec<usize> = self
+            .requests
+            .values()
+            .filter_map(|it| it.last().copied())
+            .collect();
+        places.sort_unstable();
+        let requests = places.into_iter().filter_map(|at| match &self.records[at] {
+            Record::CallRequested(req) => Some(req),
+            _ => None,
+        });
+        requests.collect()
+    }
+
     fn parent_of(&self, request: Uuid, call: &str) -> Result<Option<Uuid>> {
-        if let Some(at) = self.requests.get(&(request, call))
-            && let Record::CallRequested(req) = &self.records[*at]
-        {
+        if let Some(req) = self.request(request, call) {
             return Ok(Some(req.parent_id));
         }
         let known = self.store.get_tool_call(request, call)?;

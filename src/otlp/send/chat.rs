@@ -215,13 +215,9 @@ impl Chat {
                 }
             }
         }
-        let mut places: Vec<usize> = talk.batch.requests.values().copied().collect();
-        places.sort_unstable();
-        let requests = places.into_iter().filter_map(|at| match talk.record(at) {
-            Record::CallRequested(req) if ids.contains(&req.parent_id) => Some(req),
-            _ => None,
-        });
-        requests.collect()
+        let mut requests = talk.batch.last_requests();
+        requests.retain(|req| ids.contains(&req.parent_id));
+        requests
     }
 }
 

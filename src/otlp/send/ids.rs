@@ -84,7 +84,7 @@ fn of_json(json: &str) -> Option<Received> {
 }
 
 /// Hexadecimal digits as an id; `None` for an id of zeros.
-fn bytes<const N: usize>(hex: &str) -> Option<[u8; N]> {
+pub(super) fn bytes<const N: usize>(hex: &str) -> Option<[u8; N]> {
     let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
     if !rest.is_empty() {
         return None;

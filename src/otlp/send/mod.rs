@@ -3,7 +3,8 @@
 //!
 //! Each record is in one item. A conversation is the root span of its trace, an answer is a span
 //! `chat` with what was said since the answer before it, and a tool call is a span `execute_tool`
-//! once it has its outcome. All other records are log records of the same trace.
+//! once it has its outcome. A received span that is none of these is sent on. All other records are
+//! log records of the same trace.
 
 mod attributes;
 mod batch;
@@ -12,6 +13,7 @@ mod gather;
 mod ids;
 mod lines;
 mod log;
+mod received;
 pub(crate) mod request;
 mod talk;
 #[cfg(test)]

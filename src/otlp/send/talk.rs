@@ -8,7 +8,7 @@ use super::attributes::{Attributes, provider};
 use super::batch::Batch;
 use super::chat::Chat;
 use super::ids::{self, TraceId};
-use super::{Draft, INTERNAL, Items, log};
+use super::{Draft, INTERNAL, Items, log, received};
 use crate::collections::{MessageQuery, Order, TurnQuery};
 use crate::error::Result;
 use crate::otlp::proto::{Link, Span};
@@ -47,6 +47,8 @@ pub(super) struct Talk<'a> {
     pub(super) attached: HashMap<usize, Vec<usize>>,
     /// Outcomes of calls.
     tools: Vec<usize>,
+    /// Received spans that are sent on.
+    received: Vec<Span>,
     /// Records that no span has.
     others: Vec<usize>,
 }
@@ -65,6 +67,7 @@ impl<'a> Talk<'a> {
             pending: Vec::new(),
             attached: HashMap::new(),
             tools: Vec::new(),
+            received: Vec::new(),
             others: Vec::new(),
         };
         talk.trace = talk.received_trace()?.unwrap_or(talk.trace);
@@ -97,9 +100,8 @@ impl<'a> Talk<'a> {
                 },
             },
             Record::Turn(turn) if turn.created_at.is_valid => self.turn(turn, at)?,
-            Record::CallRequested(req) if req.started_at.is_valid => {
-                self.others.push(at);
-            }
+            Record::CallRequested(req)
+                if self.batch.ended.contains(&(req.request_id, &*req.call_id)) => {}
             Record::CallDone(_) => self.tools.push(at),
             _ => self.others.push(at),
         }
@@ -130,6 +132,10 @@ impl<'a> Talk<'a> {
                 self.others.push(at);
                 return Ok(());
             }
+        }
+        if let Some(span) = received::span(turn, self.record(at))? {
+            self.received.push(span);
+            return Ok(());
         }
         match turn.kind {
             TurnKind::Assistant => self.begin(turn.id, at),
@@ -162,14 +168,17 @@ impl<'a> Talk<'a> {
         Ok(received.next().map(|ids| ids.trace))
     }
 
-    /// A thread without a conversation begins with its first turn.
+    /// A thread without a conversation begins with its first turn. One that was received has the
+    /// spans that it came with.
     fn find_root(&mut self, places: &[usize]) -> Result<()> {
         if self.conversation.is_some() {
             return Ok(());
         }
         let oldest = self.thread_turn(Order::OldestFirst)?.map(|turn| turn.id);
         let is_first = |at: &&usize| match self.record(**at) {
-            Record::Turn(turn) => Some(turn.id) == oldest && turn.created_at.is_valid,
+            Record::Turn(turn) => {
+                Some(turn.id) == oldest && turn.created_at.is_valid && !received::is_span(turn)
+            }
             _ => false,
         };
         if places.iter().any(|at| is_first(&at)) {
@@ -201,13 +210,8 @@ impl<'a> Talk<'a> {
 
     /// The vendor of the tool calls of a turn, else of any of the batch.
     pub(super) fn vendor(&self, turn: Option<Uuid>) -> Option<&'a str> {
-        let calls = || {
-            let requests = self.batch.requests.values();
-            requests.filter_map(|at| match self.record(*at) {
-                Record::CallRequested(req) => Some(req),
-                _ => None,
-            })
-        };
+        let requests = self.batch.last_requests();
+        let calls = || requests.iter().copied();
         let of_turn = calls().find(|req| Some(req.parent_id) == turn);
         // The same one each time, whatever the order of the table.
         let any = || calls().min_by_key(|req| (req.started_at.at, &req.call_id));
@@ -216,22 +220,19 @@ impl<'a> Talk<'a> {
     }
 
     /// Adds the items.
-    pub(super) fn add_to(&self, items: &mut Items) -> Result<()> {
+    pub(super) fn add_to(mut self, items: &mut Items) -> Result<()> {
         match self.root {
             Root::Elsewhere => {}
             Root::Conversation(at) => items.spans.push(self.root_span(Some(at))?),
             Root::Thread => items.spans.push(self.root_span(None)?),
         }
+        items.spans.append(&mut self.received);
         for (nth, chat) in self.chats.iter().enumerate() {
-            items.spans.push(chat.span(self, nth == 0)?);
+            items.spans.push(chat.span(&self, nth == 0)?);
         }
-        let mut in_spans = Vec::new();
         for at in &self.tools {
             match self.tool_span(*at)? {
-                Some((span, request)) => {
-                    items.spans.push(span);
-                    in_spans.extend(request);
-                }
+                Some(span) => items.spans.push(span),
                 None => items.logs.push(self.other(*at)?),
             }
         }
@@ -248,7 +249,7 @@ impl<'a> Talk<'a> {
             };
             items.logs.push(log);
         }
-        for at in self.others.iter().filter(|at| !in_spans.contains(*at)) {
+        for at in &self.others {
             items.logs.push(self.other(*at)?);
         }
         Ok(())

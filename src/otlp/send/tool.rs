@@ -12,17 +12,14 @@ use crate::otlp::proto::Span;
 use crate::record::{ConversationMessage, Record, Role, ToolCallReq, ToolStatus};
 
 impl Talk<'_> {
-    /// The span of a call, and the place of its request in the batch. `None` if the log does not
-    /// have the request.
-    pub(super) fn tool_span(&self, at: usize) -> Result<Option<(Span, Option<usize>)>> {
+    /// The span of a call. `None` if the log does not have its request.
+    pub(super) fn tool_span(&self, at: usize) -> Result<Option<Span>> {
         let Record::CallDone(done) = self.record(at) else {
             return Ok(None);
         };
         let key = (done.request_id, &*done.call_id);
-        let request = self.batch.requests.get(&key).copied();
-        let in_batch = request.map(|at| self.record(at));
-        let req = match in_batch {
-            Some(Record::CallRequested(req)) if req.started_at.is_valid => req.clone(),
+        let req = match self.batch.request(key.0, key.1) {
+            Some(req) if req.started_at.is_valid => req.clone(),
             _ => {
                 let known = self.batch.store.get_tool_call(key.0, key.1)?;
                 let Some((req, _)) = known else {
@@ -56,11 +53,12 @@ impl Talk<'_> {
             attributes: attributes.0,
             error: is_failed.then(|| done.error_msg.clone().unwrap_or_default()),
         };
-        let mut places: Vec<usize> = request.into_iter().collect();
+        // All versions, so that the last one stands where they come back.
+        let mut places = self.batch.requests.get(&key).cloned().unwrap_or_default();
         places.push(at);
         places.sort_unstable();
         let records: Vec<&Record> = places.iter().map(|at| self.record(*at)).collect();
-        Ok(Some((draft.span(&records)?, request)))
+        draft.span(&records).map(Some)
     }
 
     /// The ids that a call was received with, and the trace and span that asked for it.
