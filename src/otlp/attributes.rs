@@ -217,13 +217,9 @@ impl Tree {
 
 /// What the attributes say that an item stands for.
 pub(super) fn operation(meant: &Meant, about: &Map<String, Json>) -> Operation {
-    let named = [
-        meant.peek(Field::Operation).map(Operation::of_name),
-        meant.peek(Field::SpanKind).map(Operation::of_span_kind),
-        meant.peek(Field::VercelOperation).map(Operation::of_vercel),
-    ];
-    let mut named = named.into_iter().flatten();
-    if let Some(operation) = named.find(|it| *it != Operation::Other) {
+    let fields = [Field::Operation, Field::SpanKind, Field::VercelOperation];
+    let of_field = |field| Operation::of(field, meant.peek(field)?);
+    if let Some(operation) = fields.into_iter().find_map(of_field) {
         return operation;
     }
     let has = |field| meant.has(field);

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::attributes::{Meant, absorbed, apart, operation};
 use super::batch::Talk;
-use super::mapping::{Field, Operation};
+use super::mapping::{Field, Operation, span_kind_name};
 use super::message::{self, Message};
 use super::proto::{Resource, Scope, Span, SpanEvent};
 use super::value::{object_of, parsed, to_name, to_number, to_text};
@@ -206,7 +206,7 @@ impl Item {
             }
         }
         let mut about = about(of_span, parent, &span.name, origin);
-        about.insert("kind".to_owned(), kind_name(span.kind).into());
+        about.insert("kind".to_owned(), span_kind_name(span.kind).into());
         about.insert("start_ns".to_owned(), span.start_time_unix_nano.into());
         if span.end_time_unix_nano != 0 {
             about.insert("end_ns".to_owned(), span.end_time_unix_nano.into());
@@ -462,16 +462,6 @@ fn about(span: SpanRef, parent: Option<SpanRef>, name: &str, origin: &Origin) ->
         add("resource", resource.to_string());
     }
     about
-}
-
-fn kind_name(kind: i32) -> &'static str {
-    match kind {
-        2 => "server",
-        3 => "client",
-        4 => "producer",
-        5 => "consumer",
-        _ => "internal",
-    }
 }
 
 pub(super) fn millis(nanos: u64) -> i64 {

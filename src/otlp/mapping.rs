@@ -259,9 +259,36 @@ pub(super) enum Operation {
     Other,
 }
 
+/// The names of the kinds of spans, by their numbers.
+const SPAN_KINDS: [&str; 6] = [
+    INTERNAL, INTERNAL, "server", "client", "producer", "consumer",
+];
+const INTERNAL: &str = "internal";
+
+pub(super) fn span_kind_name(kind: i32) -> &'static str {
+    let name = usize::try_from(kind).ok().and_then(|at| SPAN_KINDS.get(at));
+    name.unwrap_or(&INTERNAL)
+}
+
+pub(super) fn span_kind_of(name: &str) -> i32 {
+    let at = SPAN_KINDS.iter().rposition(|it| *it == name);
+    at.and_then(|at| i32::try_from(at).ok()).unwrap_or(1)
+}
+
 impl Operation {
+    /// By an attribute with this meaning; `None` if it does not name an operation.
+    pub(super) fn of(field: Field, value: &str) -> Option<Operation> {
+        let operation = match field {
+            Field::Operation => Operation::of_name(value),
+            Field::SpanKind => Operation::of_span_kind(value),
+            Field::VercelOperation => Operation::of_vercel(value),
+            _ => Operation::Other,
+        };
+        (operation != Operation::Other).then_some(operation)
+    }
+
     /// By `gen_ai.operation.name`.
-    pub(super) fn of_name(name: &str) -> Operation {
+    fn of_name(name: &str) -> Operation {
         match name {
             "chat" | "generate_content" | "text_completion" | "completion" | "message" => {
                 Operation::Inference
@@ -274,7 +301,7 @@ impl Operation {
     }
 
     /// By `openinference.span.kind`, `traceloop.span.kind` or `llm.request.type`.
-    pub(super) fn of_span_kind(kind: &str) -> Operation {
+    fn of_span_kind(kind: &str) -> Operation {
         match kind {
             "LLM" | "chat" | "completion" => Operation::Inference,
             "EMBEDDING" | "embedding" => Operation::Embeddings,
@@ -285,7 +312,7 @@ impl Operation {
     }
 
     /// By `ai.operationId`.
-    pub(super) fn of_vercel(id: &str) -> Operation {
+    fn of_vercel(id: &str) -> Operation {
         match id {
             "ai.toolCall" => Operation::Tool,
             "ai.generateText" | "ai.streamText" | "ai.generateObject" | "ai.streamObject" => {

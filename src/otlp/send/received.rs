@@ -4,11 +4,11 @@
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
+use super::FAILED;
 use super::attributes::structured;
 use super::ids::{SpanId, TraceId, bytes};
-use super::{CLIENT, FAILED, INTERNAL};
 use crate::error::Result;
-use crate::otlp::mapping::{Field, Operation, meaning};
+use crate::otlp::mapping::{Operation, meaning, span_kind_of};
 use crate::otlp::own;
 use crate::otlp::proto::{KeyValue, Link, Span, SpanEvent, Status};
 use crate::record::{ConversationTurn, Record, TurnKind};
@@ -106,13 +106,7 @@ pub(super) fn span(turn: &ConversationTurn, record: &Record) -> Result<Option<Sp
         parent_span_id: parent.map(|id| id.to_vec()).unwrap_or_default(),
         trace_state: otel.trace_state,
         name: otel.name,
-        kind: match &*otel.kind {
-            "server" => 2,
-            "client" => CLIENT,
-            "producer" => 4,
-            "consumer" => 5,
-            _ => INTERNAL,
-        },
+        kind: span_kind_of(&otel.kind),
         start_time_unix_nano: otel.start_ns,
         end_time_unix_nano: otel.end_ns,
         attributes,
@@ -136,18 +130,13 @@ fn read(turn: &ConversationTurn) -> Option<(Otel, (TraceId, SpanId))> {
         return None;
     }
     let kept: Kept = serde_json::from_str(&turn.content).ok()?;
-    let is_tool = |(key, value): (&String, &Json)| {
-        let operation = match (meaning(key)?.0, value.as_str()?) {
-            (Field::Operation, name) => Operation::of_name(name),
-            (Field::SpanKind, kind) => Operation::of_span_kind(kind),
-            (Field::VercelOperation, id) => Operation::of_vercel(id),
-            _ => return None,
-        };
-        (operation == Operation::Tool).then_some(())
-    };
     let otel = kept.otel;
-    let is_tool = otel.attributes.iter().any(|it| is_tool(it).is_some());
-    if is_tool || otel.name.starts_with("execute_tool ") {
+    let operation = |(key, value): (&String, &Json)| {
+        let (field, _) = meaning(key)?;
+        Operation::of(field, value.as_str()?)
+    };
+    let mut operations = otel.attributes.iter().filter_map(operation);
+    if operations.any(|it| it == Operation::Tool) || otel.name.starts_with("execute_tool ") {
         return None;
     }
     let ids = (bytes(&otel.trace_id)?, bytes(&otel.span_id)?);
