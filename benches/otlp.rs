@@ -26,6 +26,8 @@ const SPANS: usize = 5 * TRACES;
 const CONNECTIONS: usize = 4;
 /// When the first span begins, in nanoseconds since 1970.
 const START_NS: u64 = 1_790_000_000_000_000_000;
+/// An odd number. Its multiples are distinct ids that differ in all bytes.
+const ID_STEP: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
 /// The time of the spans of a request.
 const REQUEST_NS: u64 = 1_100_000_000;
 
@@ -228,9 +230,8 @@ impl Template {
         let mut body = self.body.clone();
         let number = |trace: usize| (round * 1_000_000 + request) * TRACES + trace + 1;
         for (at, trace) in &self.traces {
-            let id =
-                (number(*trace) as u128 * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes();
-            body[*at..at + 16].copy_from_slice(&id);
+            let id = (number(*trace) as u128).wrapping_mul(ID_STEP);
+            body[*at..at + 16].copy_from_slice(&id.to_be_bytes());
         }
         for (at, trace) in &self.texts {
             let text = format!("{:024}", number(*trace));
