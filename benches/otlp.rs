@@ -86,11 +86,14 @@ fn serve(dir: &Path, round: usize, requests: usize, template: &Template) -> f64 
         }
     });
     let rate = (requests * SPANS) as f64 / began.elapsed().as_secs_f64();
-    println!(
-        "round {round}: {rate:.0} spans/s, {} MB resident at most",
-        server.peak_mb()
-    );
+    let peak = server.memory_mb("VmHWM:");
     server.stop();
+    let mut again = Server::start(&store);
+    println!(
+        "round {round}: {rate:.0} spans/s, {peak} MB resident at most, {} MB after a new start",
+        again.memory_mb("VmRSS:")
+    );
+    again.stop();
     fs::remove_dir_all(store).expect("removed");
     rate
 }
@@ -153,10 +156,10 @@ impl Server {
         Server { child, addr }
     }
 
-    fn peak_mb(&self) -> u64 {
+    fn memory_mb(&self, what: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(what));
         let kb = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
         kb.unwrap_or(0) / 1_024
     }

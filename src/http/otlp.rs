@@ -24,7 +24,8 @@ use crate::store::Store;
 /// The receiver, its limits and its counters.
 pub(super) struct Otlp {
     receiver: Receiver,
-    /// Requests that are decoded at a time: one for each core.
+    /// Requests that are decoded at a time: one for each core, and one more for the time in which
+    /// one of them waits for the log's lock.
     turns: Arc<Semaphore>,
     items: Family<Items, Counter>,
 }
@@ -43,7 +44,7 @@ impl Otlp {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Otlp {
             receiver: Receiver::new(store),
-            turns: Arc::new(Semaphore::new(cores)),
+            turns: Arc::new(Semaphore::new(cores + 1)),
             items: Family::default(),
         }
     }

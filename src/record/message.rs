@@ -271,8 +271,8 @@ impl ConversationMessage {
         // A provider's own metadata is usually longer and has none of these names.
         static NAMES: LazyLock<[Finder<'_>; 8]> = LazyLock::new(|| {
             [
-                "config",
-                "_mode",
+                "config\"",
+                "_mode\"",
                 "models_used",
                 "handoff_",
                 "compression_",
