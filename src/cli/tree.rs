@@ -130,8 +130,14 @@ fn place(node: SessionNode) -> Node {
             (label, totals)
         }
         SessionItem::Turn(turn) => {
-            let detail = in_row(node.reasoning) + &turn.content;
-            (turn.kind.to_string(), detail)
+            // The content of a received span is JSON.
+            let is_json = node.name.is_some();
+            let said = if is_json { "" } else { &turn.content };
+            let label = match &node.name {
+                Some(name) => clipped(name, DETAIL_COLUMNS).into_owned(),
+                None => turn.kind.to_string(),
+            };
+            (label, in_row(node.reasoning) + said)
         }
         SessionItem::Message(message) => {
             let label = match (&message.model_used, &message.tool_name) {

@@ -17,6 +17,7 @@ mod page;
 mod places;
 mod proposals;
 mod query;
+mod received;
 mod resume;
 mod retract;
 mod rollups;
@@ -41,6 +42,8 @@ pub(crate) use conversations::{
 pub(crate) use events::{
     children as events_under, find as event, latest as latest_event, seqs_of_type as seqs_of_events,
 };
+#[cfg(feature = "otlp")]
+pub(crate) use received::RECEIVED;
 pub(crate) use rollups::{
     Adds, DaySum, Found as DayFound, Message, all_days as days_of_messages, messages_of_day,
     messages_of_day_after, pairs, priced, read as read_messages, sum_day,

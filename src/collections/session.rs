@@ -1,11 +1,12 @@
 //! A session as a tree: each prompt, below it the answers, and below those the tool calls.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 use super::page::{Order, ROWS_AT_A_TIME};
+use super::received::Received;
 use super::{CallQuery, ConversationQuery, MessageQuery, SpanStatus, TurnQuery, messages};
 use crate::error::Result;
 use crate::record::{
@@ -45,11 +46,14 @@ pub struct SessionNode {
     pub depth: usize,
     /// The time of the item, or its start time, in epoch milliseconds.
     pub at: i64,
+    /// For the turn of a received span or log record: its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The status, for items that end, such as calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<SpanStatus>,
-    /// The duration, in milliseconds: of a call, the latency of its outcome; of a prompt, up to the
-    /// end of the last node under it.
+    /// The duration, in milliseconds: of a call, the latency of its outcome; of a received span, as
+    /// reported; of a prompt, up to the end of the last node under it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<i64>,
     /// For a turn: the model's reasoning before it, from its message.
@@ -71,8 +75,8 @@ impl Store {
     /// The tree of a conversation or of a thread of turns; `None` if there is neither. If both
     /// exist, they have the same id.
     ///
-    /// A turn is placed under its prompt, which is found by the chain of parents; a tool call is
-    /// placed under its turn. Tool outputs are left out: they are the outcomes of the calls. Turns
+    /// A turn is placed under its prompt or under the nearest received span, which are found by the
+    /// chain of parents; a tool call is placed under its turn. Tool outputs are left out: they are the outcomes of the calls. Turns
     /// whose messages belong to another conversation, such as that of a sub-agent, are in the tree
     /// of that conversation. The tree of a conversation without turns is built from its messages.
     /// Conversations whose `parent_id` is this conversation are placed under the call that started
@@ -190,6 +194,7 @@ impl SessionNode {
             depth,
             at,
             duration_ms,
+            name: None,
             status,
             reasoning: None,
         }
@@ -199,9 +204,6 @@ impl SessionNode {
         self.at.saturating_add(self.duration_ms.unwrap_or(0))
     }
 }
-
-/// A prompt, followed by the nodes below it.
-type Prompt = Vec<SessionNode>;
 
 fn of_turns(store: &Store, thread_id: Uuid) -> Result<Vec<SessionNode>> {
     let query = TurnQuery {
@@ -221,30 +223,42 @@ fn of_turns(store: &Store, thread_id: Uuid) -> Result<Vec<SessionNode>> {
     }
     let mut are_others = are_others.into_iter();
     turns.retain(|_| are_others.next() != Some(true));
-    let origins = origins(&turns);
-    // By the index of their turns.
-    let mut prompts: BTreeMap<usize, Prompt> = BTreeMap::new();
-    for (place, turn) in turns.into_iter().enumerate() {
-        let origin = origins[place];
-        let prompt = prompts.entry(origin).or_default();
-        let (id, is_below) = (turn.id, origin != place);
-        if !is_below {
-            prompt.insert(0, SessionNode::new(SessionItem::Turn(turn), 0));
-        } else if turn.kind != TurnKind::Tool {
-            let reasoning = reasoning_of(store, &turn)?;
-            prompt.push(SessionNode {
-                reasoning,
-                ..SessionNode::new(SessionItem::Turn(turn), 1)
-            });
+    let mut received: Vec<_> = turns.iter().map(Received::of).collect();
+    let in_order = in_preorder(&origins(&turns, |place| received[place].is_some()));
+    let mut turns: Vec<_> = turns.into_iter().map(Some).collect();
+    let mut nodes = Vec::with_capacity(turns.len());
+    for (place, depth) in in_order {
+        let Some(turn) = turns[place].take() else {
+            continue;
+        };
+        let id = turn.id;
+        if depth == 0 || turn.kind != TurnKind::Tool {
+            let reasoning = if depth == 0 {
+                None
+            } else {
+                reasoning_of(store, &turn)?
+            };
+            let mut node = SessionNode::new(SessionItem::Turn(turn), depth);
+            node.reasoning = reasoning;
+            if let Some(received) = received[place].take() {
+                node.name = Some(received.name);
+                node.duration_ms = received.duration_ms;
+                node.status = received.status;
+            }
+            nodes.push(node);
         }
-        prompt.extend(calls_of(store, id, 1 + usize::from(is_below))?);
+        nodes.extend(calls_of(store, id, depth + 1)?);
     }
-    Ok(drawn(prompts.into_values()))
+    Ok(with_durations(nodes))
 }
 
-/// For each turn, the index of the prompt at the end of its chain of parents. Turns are sorted by
-/// their recorded times, and clocks may differ: a parent may come after its child.
-fn origins(turns: &[ConversationTurn]) -> Vec<usize> {
+/// For each turn, the index of the turn under which it is placed. For a received span this is its
+/// parent. For any other turn it is the nearest received span in its chain of parents, otherwise the
+/// prompt at the end of the chain, which is placed under itself.
+///
+/// Turns are sorted by their recorded times, and clocks may differ: a parent may come after its
+/// child.
+fn origins(turns: &[ConversationTurn], is_span: impl Fn(usize) -> bool) -> Vec<usize> {
     let places = turns
         .iter()
         .enumerate()
@@ -267,9 +281,10 @@ fn origins(turns: &[ConversationTurn]) -> Vec<usize> {
             path.push(place);
             let turn = &turns[place];
             let parent = turn.parent_id.and_then(|parent| places.get(&parent));
-            match parent.filter(|_| turn.kind != TurnKind::User) {
-                Some(parent) => place = *parent,
-                None => break place,
+            match parent {
+                Some(above) if is_span(*above) || is_span(place) => break *above,
+                Some(parent) if turn.kind != TurnKind::User => place = *parent,
+                _ => break place,
             }
         };
         for place in path.drain(..) {
@@ -278,6 +293,36 @@ fn origins(turns: &[ConversationTurn]) -> Vec<usize> {
         }
     }
     origins.into_iter().flatten().collect()
+}
+
+/// The indexes of a tree's nodes and their depths: each node is followed by those under it, in the
+/// order of their indexes. `origins` has the index of the node above each node.
+fn in_preorder(origins: &[usize]) -> Vec<(usize, usize)> {
+    let mut below: HashMap<usize, Vec<usize>> = HashMap::new();
+    for (place, origin) in origins.iter().enumerate() {
+        if place != *origin {
+            below.entry(*origin).or_default().push(place);
+        }
+    }
+    let is_root = |place: &usize| origins[*place] == *place;
+    // Only a forged log has nodes that no root leads to. They come last.
+    let roots = (0..origins.len()).filter(is_root);
+    let others = (0..origins.len()).filter(|place| !is_root(place));
+    let mut in_order = Vec::with_capacity(origins.len());
+    let mut is_placed = vec![false; origins.len()];
+    let mut next = Vec::new();
+    for root in roots.chain(others) {
+        next.push((root, 0));
+        while let Some((place, depth)) = next.pop() {
+            if std::mem::replace(&mut is_placed[place], true) {
+                continue;
+            }
+            in_order.push((place, depth));
+            let below = below.remove(&place).unwrap_or_default();
+            next.extend(below.into_iter().rev().map(|it| (it, depth + 1)));
+        }
+    }
+    in_order
 }
 
 /// The model's reasoning before a turn, taken from the message of the turn's line.
@@ -309,31 +354,24 @@ fn of_messages(store: &Store, conversation_id: Uuid) -> Result<Vec<SessionNode>>
         limit: usize::MAX,
         ..MessageQuery::default()
     };
-    let mut prompts: Vec<Prompt> = Vec::new();
+    let mut nodes: Vec<SessionNode> = Vec::new();
     for message in store.messages(conversation_id, &query)?.items {
-        let is_prompt = message.role == Role::User;
-        let mut node = SessionNode::new(SessionItem::Message(Box::new(message)), 0);
-        match prompts.last_mut().filter(|_| !is_prompt) {
-            Some(prompt) => {
-                node.depth = 1;
-                prompt.push(node);
-            }
-            None => prompts.push(vec![node]),
-        }
+        let is_below = message.role != Role::User && !nodes.is_empty();
+        let item = SessionItem::Message(Box::new(message));
+        nodes.push(SessionNode::new(item, usize::from(is_below)));
     }
-    Ok(drawn(prompts))
+    Ok(with_durations(nodes))
 }
 
-/// The nodes of all prompts. The duration of a prompt extends to the end of the last node below it.
-fn drawn(prompts: impl IntoIterator<Item = Prompt>) -> Vec<SessionNode> {
-    let with_duration = |mut nodes: Prompt| {
-        if let [prompt, below @ ..] = &mut nodes[..]
+/// Sets the durations of prompts: each extends to the end of the last node below it.
+fn with_durations(mut nodes: Vec<SessionNode>) -> Vec<SessionNode> {
+    for prompt in nodes.chunk_by_mut(|_, next| next.depth > 0) {
+        if let [prompt, below @ ..] = prompt
             && prompt.duration_ms.is_none()
         {
             let ended = below.iter().map(SessionNode::ends).max();
             prompt.duration_ms = ended.map(|ended| ended.saturating_sub(prompt.at).max(0));
         }
-        nodes
-    };
-    prompts.into_iter().flat_map(with_duration).collect()
+    }
+    nodes
 }

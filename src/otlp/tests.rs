@@ -10,6 +10,7 @@ mod json;
 mod order;
 mod round_trip;
 mod sent;
+mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;

@@ -128,8 +128,14 @@ fn of_node(store: &Store, node: &SessionNode) -> Result<Span> {
             if let Some(message) = message_of(store, turn.id)? {
                 named(&message)
             } else {
-                let text = one_line(&turn.content, NAME_CHARS);
-                let name = format!("{}: {text}", turn_name(turn));
+                let name = match &node.name {
+                    Some(name) => name.clone(),
+                    None => format!(
+                        "{}: {}",
+                        turn_name(turn),
+                        one_line(&turn.content, NAME_CHARS)
+                    ),
+                };
                 (name, None, Used::default())
             }
         }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json};
 use super::FAILED;
 use super::attributes::structured;
 use super::ids::{SpanId, TraceId, bytes};
+use crate::collections::RECEIVED;
 use crate::error::Result;
 use crate::otlp::mapping::{Operation, meaning, span_kind_of};
 use crate::otlp::own;
@@ -126,7 +127,7 @@ pub(super) fn is_span(turn: &ConversationTurn) -> bool {
 }
 
 fn read(turn: &ConversationTurn) -> Option<(Otel, (TraceId, SpanId))> {
-    if turn.kind != TurnKind::SysInfo || !turn.content.starts_with("{\"otel\":{") {
+    if turn.kind != TurnKind::SysInfo || !turn.content.starts_with(RECEIVED) {
         return None;
     }
     let kept: Kept = serde_json::from_str(&turn.content).ok()?;
