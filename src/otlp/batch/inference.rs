@@ -114,7 +114,12 @@ impl Batch<'_> {
             after = waiting.after;
             output_ids = chain(after, output.iter()).collect();
         }
+        let reported = match &before {
+            None => self.reported_within(&item, !input.is_empty() || !output.is_empty())?,
+            Some(_) => None,
+        };
         let answered_by = before.as_ref().map(|turn| turn.message_id);
+        let answered_by = answered_by.or(reported);
         // A log record of the span came first, which does not name the span above.
         let is_adopted = |turn: &Cow<'_, ConversationTurn>| is_answered && turn.parent_id.is_none();
         let parent_id = item.parent_turn();
@@ -157,7 +162,7 @@ impl Batch<'_> {
             };
             return self.keep_apart(&place, after, kept);
         }
-        let known = answered_by.filter(|_| is_answered);
+        let known = answered_by.filter(|_| is_answered || reported.is_some());
         self.put_output(at, item, conversation, (output, &output_ids), known)
     }
 
@@ -222,15 +227,21 @@ impl Batch<'_> {
         if !others.is_empty() {
             item.rest.insert("parts".to_owned(), others.into());
         }
+        let by_response = response_id(&item);
+        let mut known = [known, Some(by_response)].into_iter().flatten();
+        let known = known.find(|id| self.has_message(*id));
+        if let Some(known) = known
+            && !item.is_event
+            && self.known_turn(item.key)?.is_none()
+        {
+            self.turn_of_joined(at, &mut item, known)?;
+        }
         let kept = item.kept();
         let place = Place {
             at,
             item: &item,
             conversation,
         };
-        let by_response = response_id(&item);
-        let mut known = [known, Some(by_response)].into_iter().flatten();
-        let known = known.find(|id| self.has_message(*id));
         if let Some(known) = known {
             return self.put_more(&place, known, (output, ids), kept);
         }
@@ -257,13 +268,7 @@ impl Batch<'_> {
         step.part_of = item.part_of;
         set_answer(&mut step, &item);
         self.put_step(&place, step, Some(kept))?;
-        for (message, id) in messages {
-            let mut step = self::step(*id, item.end.unwrap_or(item.start), message);
-            step.role = Role::Assistant;
-            step.part_of = Some(first_id);
-            step.parent = Some(item.key);
-            self.put_step(&place, step, None)?;
-        }
+        self.put_rest(&place, first_id, messages.map(|(it, id)| (it, *id)))?;
         self.name_session(&item);
         Ok(())
     }

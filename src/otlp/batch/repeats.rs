@@ -7,10 +7,11 @@ use uuid::Uuid;
 use super::Batch;
 use super::inference;
 use super::reports::is_of_log_record;
+use crate::collections::TurnQuery;
 use crate::error::Result;
 use crate::otlp::item::Item;
 use crate::otlp::mapping::Operation;
-use crate::record::{ConversationTurn, TurnKind};
+use crate::record::{ConversationMessage, ConversationTurn, TurnKind};
 
 /// Whether a span had ended when its turn was written.
 fn has_ended(turn: &ConversationTurn) -> bool {
@@ -90,6 +91,32 @@ impl Batch<'_> {
             Some(turn) if turn.kind == TurnKind::Assistant => Ok(!self.is_of_log_record(&turn)?),
             _ => Ok(false),
         }
+    }
+
+    /// The answer without content that the span of an SDK reported within this one, and before it.
+    pub(super) fn reported_within(&self, item: &Item, has_messages: bool) -> Result<Option<Uuid>> {
+        if item.is_event || !has_messages {
+            return Ok(None);
+        }
+        let within = TurnQuery {
+            parent_id: Some(item.key),
+            kind: Some(TurnKind::Assistant),
+            ..TurnQuery::default()
+        };
+        let mut found = None;
+        for turn in self.store.turns(&within)?.items {
+            let answer = self.known_answer(turn.message_id)?;
+            let is_empty =
+                |it: &ConversationMessage| it.content.is_empty() && it.tool_name.is_none();
+            if let Some(answer) = answer.filter(|it| is_empty(it)) {
+                let has_tokens = answer.tokens_in.is_some();
+                found = Some(answer.id);
+                if has_tokens {
+                    break;
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Whether a log record reported the answer of a turn first.

@@ -10,7 +10,7 @@ use super::calls::request;
 use super::inference::{Place, set_answer, step};
 use crate::collections::TurnQuery;
 use crate::error::Result;
-use crate::otlp::item::Usage;
+use crate::otlp::item::{Item, Usage};
 use crate::otlp::message::Message;
 use crate::record::{ConversationMessage, Role, TurnKind};
 
@@ -83,7 +83,8 @@ impl Batch<'_> {
             .filter(|id| is_content_new && !self.has_message(*id));
         let id = said.unwrap_or(apart);
         let output = if is_content_new { output } else { Vec::new() };
-        let message = output.into_iter().next();
+        let mut messages = output.into_iter();
+        let message = messages.next();
         let message = message.unwrap_or_else(|| Message::new(Role::Assistant));
         let mut step = step(id, item.end.unwrap_or(item.start), message);
         step.role = Role::Assistant;
@@ -92,7 +93,26 @@ impl Batch<'_> {
         if is_result_new {
             set_answer(&mut step, &new);
         }
-        self.put_step(place, step, Some(kept))
+        self.put_step(place, step, Some(kept))?;
+        self.put_rest(place, known, messages.zip(ids.iter().skip(1).copied()))
+    }
+
+    /// Adds the messages of an answer after its first one.
+    pub(super) fn put_rest(
+        &mut self,
+        place: &Place<'_>,
+        first: Uuid,
+        messages: impl Iterator<Item = (Message, Uuid)>,
+    ) -> Result<()> {
+        let item = place.item;
+        for (message, id) in messages {
+            let mut step = step(id, item.end.unwrap_or(item.start), message);
+            step.role = Role::Assistant;
+            step.part_of = Some(first);
+            step.parent = Some(item.key);
+            self.put_step(place, step, None)?;
+        }
+        Ok(())
     }
 
     /// Adds the result of a request to its answer, which is known from the history of a later one.
@@ -119,6 +139,16 @@ impl Batch<'_> {
         self.put_calls(place, true, calls.collect())?;
         self.name_session(item);
         Ok(())
+    }
+
+    /// Adds the turn of a span whose answer another span reported. What the span keeps is there.
+    pub(super) fn turn_of_joined(&mut self, at: usize, item: &mut Item, known: Uuid) -> Result<()> {
+        let mut span = item.clone();
+        span.keep_unused();
+        let kept = span.kept();
+        let is_id = |name: &str| matches!(name, "trace_id" | "span_id");
+        item.rest.retain(|name, _| is_id(name));
+        self.turn(at, &span, TurnKind::SysInfo, kept, known)
     }
 
     /// What an answer and its parts have, in this batch and in the log.
@@ -150,7 +180,8 @@ impl Batch<'_> {
         kept: String,
     ) -> Result<()> {
         let item = place.item;
-        if kept == NOTHING_KEPT {
+        let is_in_turn = !item.is_event && self.turns.contains_key(&item.key);
+        if is_in_turn || kept == NOTHING_KEPT {
             return Ok(());
         }
         let what = if item.is_event { "log" } else { "span" };
