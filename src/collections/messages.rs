@@ -265,12 +265,13 @@ pub(super) fn put(txn: &mut Txn<'_>, redacted: &mut Redacted, is_untimed: bool) 
     Ok(Ack::added(seq).assigning(Some(sequence)))
 }
 
-/// Whether the log has this message in a conversation other than the given one.
-pub(super) fn is_of_another(from: &impl Reads, id: Uuid, conversation: Uuid) -> bool {
+/// Whether a message is in a conversation other than the given one; `None` if the log does not have
+/// the message.
+pub(super) fn is_of_another(from: &impl Reads, id: Uuid, conversation: Uuid) -> Option<bool> {
     let hash = from.hasher().lookup(&conversation.to_string());
     let found = from.find(KIND, [&id.to_string(), ""]);
     // A different hash means a different conversation, so the line need not be read.
-    found.is_some_and(|(row, _)| !from.table(KIND).has_lookup(row, 0, hash))
+    found.map(|(row, _)| !from.table(KIND).has_lookup(row, 0, hash))
 }
 
 fn last_sequence(from: &impl Reads, conversation: Uuid) -> i64 {

@@ -43,7 +43,7 @@ pub(crate) use events::{
     children as events_under, find as event, latest as latest_event, seqs_of_type as seqs_of_events,
 };
 #[cfg(feature = "otlp")]
-pub(crate) use received::RECEIVED;
+pub(crate) use received::is_received;
 pub(crate) use rollups::{
     Adds, DaySum, Found as DayFound, Message, all_days as days_of_messages, messages_of_day,
     messages_of_day_after, pairs, priced, read as read_messages, sum_day,

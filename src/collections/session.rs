@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 use super::page::{Order, ROWS_AT_A_TIME};
-use super::received::Received;
+use super::received::{Received, is_received};
 use super::{CallQuery, ConversationQuery, MessageQuery, SpanStatus, TurnQuery, messages};
 use crate::error::Result;
 use crate::record::{
@@ -216,13 +216,17 @@ fn of_turns(store: &Store, thread_id: Uuid) -> Result<Vec<SessionNode>> {
     let mut are_others = Vec::with_capacity(turns.len());
     for some in turns.chunks(ROWS_AT_A_TIME) {
         are_others.extend(store.inner().with_snapshot(|view| {
-            let is_other =
-                |turn: &ConversationTurn| messages::is_of_another(view, turn.message_id, thread_id);
+            let is_other = |turn: &ConversationTurn| {
+                let mut ids = [turn.id, turn.message_id].into_iter();
+                let found = ids.find_map(|id| messages::is_of_another(view, id, thread_id));
+                found.unwrap_or(false)
+            };
             Ok(some.iter().map(is_other).collect::<Vec<_>>())
         })?);
     }
     let mut are_others = are_others.into_iter();
-    turns.retain(|_| are_others.next() != Some(true));
+    // A received span is in the tree of its thread, wherever the answer that it reports is.
+    turns.retain(|turn| are_others.next() != Some(true) || is_received(turn));
     let mut received: Vec<_> = turns.iter().map(Received::of).collect();
     let in_order = in_preorder(&origins(&turns, |place| received[place].is_some()));
     let mut turns: Vec<_> = turns.into_iter().map(Some).collect();
@@ -282,7 +286,13 @@ fn origins(turns: &[ConversationTurn], is_span: impl Fn(usize) -> bool) -> Vec<u
             let turn = &turns[place];
             let parent = turn.parent_id.and_then(|parent| places.get(&parent));
             match parent {
-                Some(above) if is_span(*above) || is_span(place) => break *above,
+                // The turns of tool results are not shown.
+                Some(above)
+                    if is_span(*above)
+                        || is_span(place) && turns[*above].kind != TurnKind::Tool =>
+                {
+                    break *above;
+                }
                 Some(parent) if turn.kind != TurnKind::User => place = *parent,
                 _ => break place,
             }

@@ -410,8 +410,10 @@ impl Item {
         let conversation = self.conversation.as_ref().map(|(_, name)| name.clone());
         self.keep("conversation", conversation);
         if let Some(failure) = self.failure.take() {
+            // Otherwise nothing says that it failed.
+            let nothing = failure.class.is_none().then(String::new);
             self.keep("error_type", failure.class);
-            self.keep("error", failure.message);
+            self.keep("error", failure.message.or(nothing));
         }
         for (name, count) in [
             ("tokens_in", self.usage.input),

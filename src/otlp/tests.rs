@@ -6,6 +6,7 @@
 mod erased;
 mod exchanges;
 mod hostile;
+mod joined;
 mod json;
 mod order;
 mod round_trip;

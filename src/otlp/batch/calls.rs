@@ -75,6 +75,7 @@ impl Batch<'_> {
                     ToolStatus::Completed
                 },
             };
+            item.keep("error_type", done.error_kind.clone());
             if let Some(done) = self.put_done(at, done) {
                 item.keep("result", done.outcome_json);
                 item.keep("error", done.error_msg);

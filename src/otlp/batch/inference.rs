@@ -114,12 +114,13 @@ impl Batch<'_> {
             after = waiting.after;
             output_ids = chain(after, output.iter()).collect();
         }
+        let is_answer = |turn: &Cow<'_, ConversationTurn>| turn.kind == TurnKind::Assistant;
         let reported = match &before {
-            None => self.reported_within(&item, !input.is_empty() || !output.is_empty())?,
-            Some(_) => None,
+            Some(turn) if is_answer(turn) => None,
+            _ => self.reported_within(&item)?,
         };
         let answered_by = before.as_ref().map(|turn| turn.message_id);
-        let answered_by = answered_by.or(reported);
+        let answered_by = reported.or(answered_by);
         // A log record of the span came first, which does not name the span above.
         let is_adopted = |turn: &Cow<'_, ConversationTurn>| is_answered && turn.parent_id.is_none();
         let parent_id = item.parent_turn();
@@ -232,7 +233,7 @@ impl Batch<'_> {
         let known = known.find(|id| self.has_message(*id));
         if let Some(known) = known
             && !item.is_event
-            && self.known_turn(item.key)?.is_none()
+            && !(self.known_turn(item.key)?).is_some_and(|it| it.kind == TurnKind::Assistant)
         {
             self.turn_of_joined(at, &mut item, known)?;
         }

@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use uuid::Uuid;
 
 use super::Batch;
-use super::inference;
+use super::inference::{self, response_id};
 use super::reports::is_of_log_record;
 use crate::collections::TurnQuery;
 use crate::error::Result;
 use crate::otlp::item::Item;
 use crate::otlp::mapping::Operation;
-use crate::record::{ConversationMessage, ConversationTurn, TurnKind};
+use crate::record::{ConversationTurn, TurnKind};
 
 /// Whether a span had ended when its turn was written.
 fn has_ended(turn: &ConversationTurn) -> bool {
@@ -88,14 +88,18 @@ impl Batch<'_> {
             .transpose()?
             .flatten();
         match above {
-            Some(turn) if turn.kind == TurnKind::Assistant => Ok(!self.is_of_log_record(&turn)?),
+            Some(turn) if turn.kind == TurnKind::Assistant => {
+                let is_new = !self.logged.turns.contains(&item.key);
+                Ok(is_new && !self.is_of_log_record(&turn)?)
+            }
             _ => Ok(false),
         }
     }
 
     /// The answer without content that the span of an SDK reported within this one, and before it.
-    pub(super) fn reported_within(&self, item: &Item, has_messages: bool) -> Result<Option<Uuid>> {
-        if item.is_event || !has_messages {
+    pub(super) fn reported_within(&self, item: &Item) -> Result<Option<Uuid>> {
+        let response = response_id(item);
+        if item.is_event || self.has_message(response) {
             return Ok(None);
         }
         let within = TurnQuery {
@@ -105,13 +109,16 @@ impl Batch<'_> {
         };
         let mut found = None;
         for turn in self.store.turns(&within)?.items {
-            let answer = self.known_answer(turn.message_id)?;
-            let is_empty =
-                |it: &ConversationMessage| it.content.is_empty() && it.tool_name.is_none();
-            if let Some(answer) = answer.filter(|it| is_empty(it)) {
-                let has_tokens = answer.tokens_in.is_some();
+            let Some(answer) = self.known_answer(turn.message_id)? else {
+                continue;
+            };
+            let is_empty = answer.content.is_empty() && answer.tool_name.is_none();
+            // Another id of the response is that of another request.
+            let may_be_it = item.response.is_none() || [turn.id, response].contains(&answer.id);
+            // Embeddings have no tokens of an answer.
+            if is_empty && may_be_it && answer.tokens_out != Some(0) {
                 found = Some(answer.id);
-                if has_tokens {
+                if answer.tokens_out.is_some() {
                     break;
                 }
             }

@@ -180,7 +180,8 @@ impl Batch<'_> {
         kept: String,
     ) -> Result<()> {
         let item = place.item;
-        let is_in_turn = !item.is_event && self.turns.contains_key(&item.key);
+        let turn = self.turn_here(item.key).filter(|_| !item.is_event);
+        let is_in_turn = turn.is_some_and(|turn| turn.kind == TurnKind::SysInfo);
         if is_in_turn || kept == NOTHING_KEPT {
             return Ok(());
         }

@@ -7,12 +7,12 @@ use serde_json::{Map, Value as Json};
 use super::FAILED;
 use super::attributes::structured;
 use super::ids::{SpanId, TraceId, bytes};
-use crate::collections::RECEIVED;
+use crate::collections::is_received;
 use crate::error::Result;
 use crate::otlp::mapping::{Operation, meaning, span_kind_of};
 use crate::otlp::own;
 use crate::otlp::proto::{KeyValue, Link, Span, SpanEvent, Status};
-use crate::record::{ConversationTurn, Record, TurnKind};
+use crate::record::{ConversationTurn, Record};
 
 /// What the turn of a received span has, as `otlp::item` keeps it.
 #[derive(Deserialize)]
@@ -127,7 +127,7 @@ pub(super) fn is_span(turn: &ConversationTurn) -> bool {
 }
 
 fn read(turn: &ConversationTurn) -> Option<(Otel, (TraceId, SpanId))> {
-    if turn.kind != TurnKind::SysInfo || !turn.content.starts_with(RECEIVED) {
+    if !is_received(turn) {
         return None;
     }
     let kept: Kept = serde_json::from_str(&turn.content).ok()?;

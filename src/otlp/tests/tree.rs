@@ -7,7 +7,13 @@ use serde_json::{Value, json};
 use super::{Body, Signal, Target};
 use crate::tree::SessionItem;
 
-fn span(id: u8, parent: u8, name: &str, ms: [u64; 2], attributes: &[(&str, &str)]) -> Value {
+pub(super) fn span(
+    id: u8,
+    parent: u8,
+    name: &str,
+    ms: [u64; 2],
+    attributes: &[(&str, &str)],
+) -> Value {
     let nanos = |ms: u64| (1_760_000_000_000 + ms) * 1_000_000;
     let attributes = attributes.iter();
     let attributes =
@@ -21,6 +27,12 @@ fn span(id: u8, parent: u8, name: &str, ms: [u64; 2], attributes: &[(&str, &str)
         "endTimeUnixNano": nanos(ms[1]).to_string(),
         "attributes": attributes.collect::<Value>(),
     })
+}
+
+/// A request with one span.
+pub(super) fn request(span: &Value) -> Body {
+    let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
+    Body::json(Signal::Traces, &body.to_string())
 }
 
 /// Each node in a line: the status and duration of a span or a call, otherwise the text.
@@ -82,10 +94,38 @@ api
         let target = Target::new();
         // The spans of a trace may come in several requests.
         for span in &spans {
-            let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
-            target.accept(&Body::json(Signal::Traces, &body.to_string()));
+            target.accept(&request(span));
         }
         assert_eq!(drawn(&target), wanted);
         spans.reverse();
     }
+}
+
+#[test]
+fn a_span_that_failed_is_shown_as_failed() {
+    let mut tool = span(
+        2,
+        1,
+        "execute_tool search",
+        [10, 20],
+        &[
+            ("gen_ai.operation.name", "execute_tool"),
+            ("gen_ai.tool.name", "search"),
+            ("error.type", "Timeout"),
+        ],
+    );
+    let mut agent = span(1, 0, "run", [0, 30], &[]);
+    for span in [&mut tool, &mut agent] {
+        span["status"] = json!({ "code": 2 });
+    }
+    let target = Target::new();
+    for span in [tool, agent] {
+        target.accept(&request(&span));
+    }
+    let wanted = "\
+run, failed Some(30) ms
+  call of search, failed Some(10) ms
+  execute_tool search, failed Some(10) ms
+";
+    assert_eq!(drawn(&target), wanted);
 }
