@@ -15,8 +15,8 @@ use super::{Op, canonical};
 use crate::record::declare::{Field, FieldReader, Fields, NO_TIME, Word};
 use crate::record::of_kind;
 use crate::record::{
-    Client, Day, IdHashes, InboxTask, Kind, MessageSums, ProposalStatus, ProposalStep, Record,
-    Sketch, Timestamp, Validity, from_json, plain_len,
+    Client, Day, IdHashes, InboxStep, InboxTask, Kind, MessageSums, ProposalStatus, ProposalStep,
+    Record, Sketch, Timestamp, Validity, from_json, plain_len,
 };
 
 /// A decoded line.
@@ -105,9 +105,6 @@ fn parsed(kind: Kind, line: &[u8]) -> Result<Decoded, String> {
     }
     members.check_other_ops(!is_task)?;
     let record = Record::read(kind, op, is_task, &mut members)?;
-    if matches!(&record, Record::InboxStep(step) if step.id == 0 && op == Op::Queued) {
-        return Err("missing field `update_id`".to_owned());
-    }
     let op = match record {
         // A record that is not valid is a retraction.
         Record::Turn(_) | Record::CallRequested(_) | Record::Proposal(_) => op_of(&record),
@@ -137,7 +134,14 @@ impl Record {
                 task.updated_at = task.created_at;
                 Record::InboxTask(task)
             }
-            (Kind::Inbox, _) => Record::InboxStep(Fields::read(from)?),
+            (Kind::Inbox, _) => {
+                let step: InboxStep = Fields::read(from)?;
+                // Only a task has no id before it is recorded.
+                if step.id == 0 && op == Op::Queued {
+                    return Err(from.missing("update_id"));
+                }
+                Record::InboxStep(step)
+            }
             _ => of_kind!(kind, Type => Record::from(<Type as Fields>::read(from)?)),
         })
     }

@@ -357,6 +357,16 @@ impl Dice {
     }
 }
 
+#[test]
+fn a_task_without_update_id_is_no_step_either() {
+    let line = restamped(br#"{"seq":1,"at":1,"op":"queued","id":0,"crc":"00000000"}"#.to_vec());
+    any_line(crate::record::Kind::Inbox, &line);
+    let reason = decode_any(crate::record::Kind::Inbox, &line)
+        .err()
+        .map(|it| it.text);
+    assert_eq!(reason.as_deref(), Some("missing field `update_id`"));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
