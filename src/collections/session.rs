@@ -76,11 +76,12 @@ impl Store {
     /// exist, they have the same id.
     ///
     /// A turn is placed under its prompt or under the nearest received span, which are found by the
-    /// chain of parents; a tool call is placed under its turn. Tool outputs are left out: they are the outcomes of the calls. Turns
-    /// whose messages belong to another conversation, such as that of a sub-agent, are in the tree
-    /// of that conversation. The tree of a conversation without turns is built from its messages.
-    /// Conversations whose `parent_id` is this conversation are placed under the call that started
-    /// them, or at the end. Each of them is one node: request its tree by its own id.
+    /// chain of parents; a tool call is placed under its turn. Tool outputs are left out: they are
+    /// the outcomes of the calls. Turns whose messages belong to another conversation, such as that
+    /// of a sub-agent, are in the tree of that conversation. The tree of a conversation without
+    /// turns is built from its messages. Conversations whose `parent_id` is this conversation are
+    /// placed under the call that started them, or at the end. Each of them is one node: request
+    /// its tree by its own id.
     ///
     /// ```
     /// # use decklog::{Client, Conversation, ConversationMessage, Role, Store};
