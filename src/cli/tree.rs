@@ -130,12 +130,10 @@ fn place(node: SessionNode) -> Node {
             (label, totals)
         }
         SessionItem::Turn(turn) => {
-            // The content of a received span is JSON.
-            let is_json = node.name.is_some();
-            let said = if is_json { "" } else { &turn.content };
-            let label = match &node.name {
-                Some(name) => clipped(name, DETAIL_COLUMNS).into_owned(),
-                None => turn.kind.to_string(),
+            let (label, said) = match &node.name {
+                // The content of a received span is JSON.
+                Some(name) => (clipped(name, DETAIL_COLUMNS).into_owned(), ""),
+                None => (turn.kind.to_string(), &*turn.content),
             };
             (label, in_row(node.reasoning) + said)
         }

@@ -48,6 +48,8 @@ pub(crate) use rollups::{
     Adds, DaySum, Found as DayFound, Message, all_days as days_of_messages, messages_of_day,
     messages_of_day_after, pairs, priced, read as read_messages, sum_day,
 };
+#[cfg(feature = "otlp")]
+pub(crate) use turns::{is_elsewhere, may_have_turns_below};
 
 pub(crate) use places::Places;
 pub(crate) use search::clipped;

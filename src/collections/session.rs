@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use super::page::{Order, ROWS_AT_A_TIME};
 use super::received::{Received, is_received};
-use super::{CallQuery, ConversationQuery, MessageQuery, SpanStatus, TurnQuery, messages};
+use super::turns::is_elsewhere;
+use super::{CallQuery, ConversationQuery, MessageQuery, SpanStatus, TurnQuery};
 use crate::error::Result;
 use crate::record::{
     CallStatus, Conversation, ConversationMessage, ConversationStats, ConversationTurn,
@@ -217,11 +218,7 @@ fn of_turns(store: &Store, thread_id: Uuid) -> Result<Vec<SessionNode>> {
     let mut are_others = Vec::with_capacity(turns.len());
     for some in turns.chunks(ROWS_AT_A_TIME) {
         are_others.extend(store.inner().with_snapshot(|view| {
-            let is_other = |turn: &ConversationTurn| {
-                let mut ids = [turn.id, turn.message_id].into_iter();
-                let found = ids.find_map(|id| messages::is_of_another(view, id, thread_id));
-                found.unwrap_or(false)
-            };
+            let is_other = |turn: &ConversationTurn| is_elsewhere(view, turn, thread_id);
             Ok(some.iter().map(is_other).collect::<Vec<_>>())
         })?);
     }
@@ -238,14 +235,16 @@ fn of_turns(store: &Store, thread_id: Uuid) -> Result<Vec<SessionNode>> {
         };
         let id = turn.id;
         if depth == 0 || turn.kind != TurnKind::Tool {
-            let reasoning = if depth == 0 {
+            let received = received[place].take();
+            // The reasoning of a received span is with its answer.
+            let reasoning = if depth == 0 || received.is_some() {
                 None
             } else {
                 reasoning_of(store, &turn)?
             };
             let mut node = SessionNode::new(SessionItem::Turn(turn), depth);
             node.reasoning = reasoning;
-            if let Some(received) = received[place].take() {
+            if let Some(received) = received {
                 node.name = Some(received.name);
                 node.duration_ms = received.duration_ms;
                 node.status = received.status;

@@ -6,11 +6,13 @@ use uuid::fmt::Hyphenated;
 use super::as_of::{Lists, assertion};
 use super::page::{Cursor, Page, Walk};
 use super::query::query;
-use super::{Ack, lower, put_version, record_of, standing_as, time};
+use super::{Ack, lower, messages, put_version, record_of, standing_as, time};
 use crate::error::Result;
+#[cfg(feature = "otlp")]
+use crate::index::Position;
 use crate::index::{Hasher, RowId, Select};
 use crate::record::{ConversationTurn, Kind, TurnKind};
-use crate::store::{Redacted, RowLines, Snapshot, Store, Txn, Unclear};
+use crate::store::{Reads, Redacted, RowLines, Snapshot, Store, Txn, Unclear};
 
 const KIND: Kind = Kind::ConversationTurns;
 
@@ -66,6 +68,25 @@ impl Store {
     pub fn turns(&self, query: &TurnQuery) -> Result<Page<ConversationTurn>> {
         self.as_of(None).turns(query)
     }
+}
+
+/// Whether the log has a turn whose parent is this one; rarely also if it has none.
+#[cfg(feature = "otlp")]
+pub(crate) fn may_have_turns_below(from: &impl Reads, id: Uuid) -> bool {
+    let mut text = [0; Hyphenated::LENGTH];
+    let select = Select::Lookup(0, from.hasher().lookup(lower(id, &mut text)));
+    let mut below = from
+        .table(KIND)
+        .walk(select, Position::FIRST, Position::END);
+    below.next().is_some()
+}
+
+/// Whether a turn belongs to a conversation other than the given one: its message does, or, if it
+/// has none, the message that it names.
+pub(crate) fn is_elsewhere(from: &impl Reads, turn: &ConversationTurn, conversation: Uuid) -> bool {
+    let mut ids = [turn.id, turn.message_id].into_iter();
+    let found = ids.find_map(|id| messages::is_of_another(from, id, conversation));
+    found.unwrap_or(false)
 }
 
 /// Adds a turn, unless the current version is equal. With `but_time`, the times are not compared.

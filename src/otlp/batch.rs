@@ -16,7 +16,9 @@ pub(super) use inference::ids;
 
 use super::item::Item;
 use super::mapping::Operation;
-use crate::collections::{GROUPS, IfKnown, TurnQuery, group, has_conversations, has_ids};
+use crate::collections::{
+    GROUPS, IfKnown, TurnQuery, group, has_conversations, has_ids, may_have_turns_below,
+};
 use crate::error::{Error, Result};
 use crate::record::{
     Client, Conversation, ConversationMessage, ConversationTurn, Kind, NAME_BYTES_MAX, Record,
@@ -71,6 +73,8 @@ struct Logged {
     turns: HashSet<Uuid>,
     messages: HashSet<Uuid>,
     conversations: HashSet<Uuid>,
+    /// Items that have turns below them.
+    above: HashSet<Uuid>,
 }
 
 /// The records of a batch, ready to be written.
@@ -185,6 +189,9 @@ impl<'a> Batch<'a> {
         }
         if let Some(below) = self.threads.get(&item.key) {
             return Ok(Some(*below));
+        }
+        if !self.logged.above.contains(&item.key) {
+            return Ok(Some(thread));
         }
         let query = TurnQuery {
             parent_id: Some(item.key),
@@ -470,10 +477,12 @@ impl Logged {
             conversations.extend(item.trace);
         }
         store.inner().with_snapshot(|view| {
+            let keys = items.iter().map(|(_, item)| item.key);
             Ok(Logged {
                 turns: known(view, Kind::ConversationTurns, &turns),
                 messages: known(view, Kind::Messages, &messages),
                 conversations: has_conversations(view, &conversations),
+                above: keys.filter(|id| may_have_turns_below(view, *id)).collect(),
             })
         })
     }

@@ -233,7 +233,7 @@ impl Batch<'_> {
         let known = known.find(|id| self.has_message(*id));
         if let Some(known) = known
             && !item.is_event
-            && !(self.known_turn(item.key)?).is_some_and(|it| it.kind == TurnKind::Assistant)
+            && !self.is_answer(item.key)?
         {
             self.turn_of_joined(at, &mut item, known)?;
         }

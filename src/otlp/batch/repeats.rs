@@ -99,7 +99,8 @@ impl Batch<'_> {
     /// The answer without content that the span of an SDK reported within this one, and before it.
     pub(super) fn reported_within(&self, item: &Item) -> Result<Option<Uuid>> {
         let response = response_id(item);
-        if item.is_event || self.has_message(response) {
+        let may_be_any = !item.is_event && self.logged.above.contains(&item.key);
+        if !may_be_any || self.has_message(response) {
             return Ok(None);
         }
         let within = TurnQuery {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use uuid::Uuid;
 
 use super::{Items, batch};
-use crate::collections::{CallQuery, Cursor, MessageQuery, Order, TurnQuery};
+use crate::collections::{CallQuery, Cursor, MessageQuery, Order, TurnQuery, is_elsewhere};
 use crate::error::{Error, Result};
 use crate::record::{ConversationMessage, ConversationTurn, Record};
 use crate::store::Store;
@@ -66,7 +66,8 @@ pub(crate) fn gather<E: From<Error>>(
         let page = store.turns(&query)?;
         for turn in page.items {
             is_thread = true;
-            if !gathered.is_elsewhere(&turn, id)? {
+            let inner = store.inner();
+            if !inner.with_snapshot(|view| Ok(is_elsewhere(view, &turn, id)))? {
                 gathered.turn(turn)?;
             }
         }
@@ -113,16 +114,6 @@ impl Gathered<'_> {
             self.calls(id)?;
         }
         Ok(())
-    }
-
-    /// Whether a turn of the thread has a message of another conversation.
-    fn is_elsewhere(&self, turn: &ConversationTurn, talk: Uuid) -> Result<bool> {
-        for id in [turn.id, turn.message_id] {
-            if let Some(message) = self.store.get_message(id)? {
-                return Ok(message.conversation_id != talk);
-            }
-        }
-        Ok(false)
     }
 
     fn turn(&mut self, turn: ConversationTurn) -> Result<()> {
