@@ -51,9 +51,13 @@
 #[cfg(feature = "http")]
 pub mod access;
 pub mod analytics;
+#[cfg(feature = "arrow")]
+mod arrow_rows;
 #[cfg(feature = "tokio")]
 mod asynchronous;
 pub mod atif;
+#[cfg(feature = "bindings")]
+pub mod bindings;
 pub mod capture;
 mod collections;
 mod error;

@@ -3,18 +3,14 @@
 use std::io;
 use std::sync::Arc;
 
-use arrow_array::builder::{
-    ArrayBuilder, BooleanBuilder, Date32Builder, Float64Builder, Int64Builder, StringBuilder,
-    TimestampMillisecondBuilder,
-};
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use arrow_schema::Schema;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
+use crate::arrow_rows;
 use crate::collections::Order;
 use crate::collections::row_list::RowBounds;
 use crate::error::{Error, Result};
@@ -27,8 +23,6 @@ use crate::store::Store;
 const GROUP_BYTES: usize = 32 << 20;
 /// Maximum number of rows of a row group.
 const GROUP_ROWS_MAX: usize = 128 << 10;
-/// Milliseconds of a day.
-const DAY_MS: i64 = 86_400_000;
 
 /// A row, and what row groups are sorted by.
 struct SortedRow {
@@ -61,18 +55,7 @@ pub(crate) fn column(name: &'static str, column_type: ColumnType, is_required: b
 impl<W: io::Write + Send> ParquetRows<W> {
     /// `order` are the places of the columns by which the rows are sorted.
     pub(crate) fn new(out: W, columns: &[Column], order: &[i32]) -> Result<ParquetRows<W>> {
-        let fields = columns.iter().map(|column| {
-            let data_type = match column.column_type {
-                ColumnType::Uuid | ColumnType::Text | ColumnType::Json => DataType::Utf8,
-                ColumnType::Integer | ColumnType::Unsigned => DataType::Int64,
-                ColumnType::Real => DataType::Float64,
-                ColumnType::Boolean => DataType::Boolean,
-                ColumnType::Time => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
-                ColumnType::Day => DataType::Date32,
-            };
-            Field::new(column.name, data_type, !column.is_required)
-        });
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<Field>>()));
+        let schema = Arc::new(arrow_rows::schema(columns));
         let sorted = order.iter().map(|place| SortingColumn {
             column_idx: *place,
             descending: false,
@@ -115,10 +98,7 @@ impl<W: io::Write + Send> ParquetRows<W> {
         let mut rows = std::mem::take(&mut self.rows);
         self.bytes = 0;
         rows.sort_by_key(|row| (row.at, row.seq));
-        let fields = self.schema.fields().iter().enumerate();
-        let arrays = fields.map(|(place, field)| array(field, &rows, place));
-        let batch = RecordBatch::try_new(Arc::clone(&self.schema), arrays.collect());
-        let batch = batch.map_err(|e| Error::invalid(format!("a row has no such form: {e}")))?;
+        let batch = arrow_rows::batch(&self.schema, rows.iter().map(|row| &*row.cells))?;
         self.writer.write(&batch).map_err(failed)?;
         self.writer.flush().map_err(failed)
     }
@@ -139,61 +119,6 @@ fn failed(e: ParquetError) -> Error {
         e => io::Error::other(e),
     };
     Error::io("write", std::path::Path::new("the Parquet file"), e)
-}
-
-fn array(field: &Field, rows: &[SortedRow], place: usize) -> ArrayRef {
-    /// Fills a builder with the values that `of` finds in the cells.
-    macro_rules! filled {
-        ($builder:expr, $cell:ident => $of:expr) => {{
-            let mut builder = $builder;
-            for row in rows {
-                let value = row.cells.get(place).and_then(|$cell| $of);
-                builder.append_option(value);
-            }
-            ArrayBuilder::finish(&mut builder)
-        }};
-    }
-    let len = rows.len();
-    match field.data_type() {
-        DataType::Utf8 => {
-            let mut builder = StringBuilder::with_capacity(len, len * 16);
-            for row in rows {
-                match row.cells.get(place) {
-                    Some(Cell::Text(text) | Cell::Json(text)) => builder.append_value(text),
-                    Some(Cell::Uuid(id)) => {
-                        let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
-                        builder.append_value(id.hyphenated().encode_lower(&mut text));
-                    }
-                    _ => builder.append_null(),
-                }
-            }
-            ArrayBuilder::finish(&mut builder)
-        }
-        DataType::Float64 => filled!(Float64Builder::with_capacity(len), cell => match cell {
-            Cell::Real(number) => Some(*number),
-            _ => None,
-        }),
-        DataType::Boolean => filled!(BooleanBuilder::with_capacity(len), cell => match cell {
-            Cell::Boolean(flag) => Some(*flag),
-            _ => None,
-        }),
-        DataType::Timestamp(..) => {
-            let builder = TimestampMillisecondBuilder::with_capacity(len).with_timezone("UTC");
-            filled!(builder, cell => match cell {
-                Cell::Time(micros) => Some(micros.div_euclid(1_000)),
-                _ => None,
-            })
-        }
-        DataType::Date32 => filled!(Date32Builder::with_capacity(len), cell => match cell {
-            Cell::Day(day) => i32::try_from(day.bounds_ms().0 / DAY_MS).ok(),
-            _ => None,
-        }),
-        _ => filled!(Int64Builder::with_capacity(len), cell => match cell {
-            Cell::Integer(number) => Some(*number),
-            Cell::Unsigned(number) => Some(i64::try_from(*number).unwrap_or(i64::MAX)),
-            _ => None,
-        }),
-    }
 }
 
 impl Store {

@@ -113,6 +113,13 @@ impl Store {
         self.as_of(None).list(query, usize::MAX)
     }
 
+    /// The entry with this id.
+    #[cfg(feature = "bindings")]
+    pub(crate) fn get_history_entry(&self, id: i64) -> Result<Option<HistoryEntry>> {
+        let now = self.as_of(None);
+        now.get::<HistoryQuery>([&id.to_string(), ""], |entry| entry.id == id)
+    }
+
     /// As [`history_before`](Store::history_before), but newest first. The page also ends with the
     /// line that brings the length of its lines to this number of bytes.
     pub(crate) fn history_within(

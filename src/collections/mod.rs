@@ -1,5 +1,7 @@
 //! The rules for each kind of record, and the typed API.
 
+#[cfg(feature = "bindings")]
+mod arguments;
 mod as_of;
 mod by_kind;
 mod calls;
@@ -21,7 +23,11 @@ mod received;
 mod resume;
 mod retract;
 mod rollups;
-#[cfg(any(feature = "sql", feature = "parquet"))]
+#[cfg(any(
+    feature = "sql",
+    feature = "parquet",
+    all(feature = "arrow", feature = "bindings")
+))]
 pub(crate) mod row_list;
 mod rows;
 mod rules;
@@ -68,6 +74,10 @@ pub use observability::ObservabilityStore;
 pub(crate) use page::PAGE_LIMIT_MAX;
 pub use page::{Cursor, Order, PAGE_LIMIT, Page};
 pub use proposals::ProposalQuery;
+#[cfg(feature = "bindings")]
+pub use arguments::ArgumentSchema;
+#[cfg(feature = "bindings")]
+pub(crate) use arguments::{Argument, Arguments, moment};
 #[cfg(feature = "http")]
 pub(crate) use query::{Limit, TimeText, number_param};
 pub use resume::Resume;

@@ -102,10 +102,62 @@ macro_rules! query {
                 }
             }
         }
+
+        #[cfg(feature = "bindings")]
+        impl $crate::collections::arguments::Arguments for $name {
+            const ARGUMENTS: &'static [$crate::collections::arguments::ArgumentSchema] = {
+                use $crate::collections::arguments::{Argument, ArgumentSchema};
+                &[
+                    $(ArgumentSchema {
+                        words: <$type as Argument>::WORDS,
+                        docs: &[$(stringify!($filter_meta)),*],
+                        ..ArgumentSchema::new(stringify!($filter), <$type as Argument>::TYPE_NAME, "")
+                    },)*
+                    $($(ArgumentSchema {
+                        docs: &[$(stringify!($flag_meta)),*],
+                        ..ArgumentSchema::new(stringify!($flag), bool::TYPE_NAME, "")
+                    },)*)?
+                    $(
+                        ArgumentSchema {
+                            docs: &[$(stringify!($since_meta)),*],
+                            ..ArgumentSchema::new(stringify!($since), "time", "")
+                        },
+                        ArgumentSchema {
+                            docs: &[$(stringify!($until_meta)),*],
+                            ..ArgumentSchema::new(stringify!($until), "time", "")
+                        },
+                    )?
+                    ArgumentSchema {
+                        words: <$crate::collections::Order as Argument>::WORDS,
+                        docs: &[$(stringify!($order_meta)),*],
+                        ..ArgumentSchema::new("order", "text", "")
+                    },
+                    ArgumentSchema::new("limit", "integer", "Maximum number of records. Default: all."),
+                ]
+            };
+
+            fn set(&mut self, name: &str, value: &$crate::record::Dynamic<'_>) -> Result<(), String> {
+                use $crate::collections::arguments::argument;
+                match name {
+                    $(stringify!($filter) => self.$filter = Some(argument(value)?),)*
+                    $($(stringify!($flag) => self.$flag = argument(value)?,)*)?
+                    $(
+                        stringify!($since) => self.$since = Some($crate::collections::arguments::moment(value)?),
+                        stringify!($until) => self.$until = Some($crate::collections::arguments::moment(value)?),
+                    )?
+                    "order" => self.order = argument(value)?,
+                    "limit" => self.limit = argument(value)?,
+                    // Checked against the names.
+                    _ => {}
+                }
+                Ok(())
+            }
+        }
     };
 }
 
 pub(super) use query;
+
 
 #[cfg(feature = "http")]
 pub(crate) use params::{Limit, TimeText, number_param};

@@ -7,6 +7,8 @@ pub(crate) mod columns;
 mod content;
 mod conversation;
 pub(crate) mod declare;
+#[cfg(feature = "bindings")]
+mod dynamic;
 mod event;
 mod hashes;
 mod history;
@@ -36,6 +38,8 @@ pub use conversation::{
     Client, ClientName, Conversation, ConversationStats, ConversationStatus, ConversationView,
 };
 pub(crate) use declare::is_default;
+#[cfg(feature = "bindings")]
+pub use dynamic::Dynamic;
 pub use event::{Event, event_type};
 pub use hashes::IdHashes;
 pub(crate) use hashes::id_hash;

@@ -1,5 +1,7 @@
 //! Records that other programs submit as JSON, with the field names of the files.
 
+#[cfg(feature = "bindings")]
+mod dynamic;
 mod given;
 #[cfg(feature = "wire")]
 mod parse;

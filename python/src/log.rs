@@ -1,0 +1,357 @@
+//! The log.
+
+use std::path::PathBuf;
+use std::sync::{PoisonError, RwLock};
+
+use decklog::bindings::{self, Input, List};
+use decklog::query::SearchQuery;
+use decklog::{AckStatus, Key, Kind, Store};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::arrow::ArrowStream;
+use crate::capture::{self, Capture};
+use crate::errors::{self, OrRaise as _};
+use crate::fork::OfProcess;
+use crate::inbox::Inbox;
+use crate::options::Opening;
+use crate::records::{self, Records};
+use crate::run::Run;
+use crate::thoughts::Thoughts;
+use crate::{from_json, to_json, values};
+
+/// What the log says of a recorded fact.
+#[pyclass(frozen, get_all, module = "decklog")]
+pub(crate) struct Ack {
+    seq: u64,
+    status: &'static str,
+    id: Option<Id>,
+    sequence: Option<i64>,
+    warning: Option<&'static str>,
+}
+
+#[derive(IntoPyObjectRef)]
+enum Id {
+    Number(i64),
+    Text(String),
+}
+
+impl Ack {
+    /// `id`: that of the record, unless the log assigned it.
+    fn new(ack: decklog::Ack, kind: Kind, id: Option<String>) -> Ack {
+        let of_message = ack.assigned.filter(|_| kind == Kind::Messages);
+        let id = match id {
+            Some(id) => Some(Id::Text(id)),
+            None => ack.assigned.map(Id::Number),
+        };
+        Ack {
+            seq: ack.seq,
+            status: match ack.status {
+                AckStatus::Added => "added",
+                AckStatus::Unchanged => "unchanged",
+            },
+            id,
+            sequence: of_message,
+            warning: ack.warning.map(decklog::Warning::as_str),
+        }
+    }
+}
+
+#[pymethods]
+impl Ack {
+    fn __repr__(&self) -> String {
+        let Ack { seq, status, .. } = self;
+        let id = match &self.id {
+            None => String::new(),
+            Some(Id::Number(id)) => format!(", id={id}"),
+            Some(Id::Text(id)) => format!(", id='{id}'"),
+        };
+        format!("Ack(seq={seq}, status='{status}'{id})")
+    }
+}
+
+#[pyclass(frozen, subclass, weakref, module = "decklog")]
+pub(crate) struct Log {
+    store: RwLock<OfProcess<Store>>,
+}
+
+impl Log {
+    pub(crate) fn store(&self) -> PyResult<Store> {
+        let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
+        store.get().cloned()
+    }
+}
+
+#[pymethods]
+impl Log {
+    #[new]
+    #[pyo3(signature = (path, *, durability = "process".to_owned(), read_only = false, create = true, lock_timeout = None))]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        durability: String,
+        read_only: bool,
+        create: bool,
+        lock_timeout: Option<f64>,
+    ) -> PyResult<Log> {
+        let opening = Opening {
+            path,
+            durability,
+            read_only,
+            create,
+            lock_timeout,
+        };
+        Ok(Log {
+            store: RwLock::new(OfProcess::new(opening.open(py)?)),
+        })
+    }
+
+    #[getter]
+    fn path(&self) -> PyResult<PathBuf> {
+        Ok(self.store()?.path().to_path_buf())
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
+        let store = store.take()?;
+        py.detach(|| store.map_or(Ok(()), Store::close)).or_raise()
+    }
+
+    #[pyo3(signature = (record, /, *, kind = None))]
+    fn record(&self, py: Python<'_>, record: &Bound<'_, PyAny>, kind: Option<&str>) -> PyResult<Ack> {
+        let store = self.store()?;
+        let input = values::input(record, values::kind(kind)?)?;
+        let (kind, id) = (input.kind(), input.id());
+        let ack = py.detach(|| store.record_input(input)).or_raise()?;
+        Ok(Ack::new(ack, kind, id))
+    }
+
+    #[pyo3(signature = (records, /, *, kind = None))]
+    fn record_all(
+        &self,
+        py: Python<'_>,
+        records: &Bound<'_, PyAny>,
+        kind: Option<&str>,
+    ) -> PyResult<Vec<Ack>> {
+        let store = self.store()?;
+        let (inputs, heads) = inputs(records, kind)?;
+        let acks = py.detach(|| store.record_all_inputs(inputs)).or_raise()?;
+        let acks = acks.into_iter().zip(heads);
+        Ok(acks.map(|(ack, (kind, id))| Ack::new(ack, kind, id)).collect())
+    }
+
+    /// Each is accepted or rejected on its own: the list has an `Ack` or an exception for each.
+    #[pyo3(signature = (records, /, *, kind = None))]
+    fn _record_batch<'py>(
+        &self,
+        py: Python<'py>,
+        records: &Bound<'py, PyAny>,
+        kind: Option<&str>,
+    ) -> PyResult<(Bound<'py, PyList>, usize)> {
+        let store = self.store()?;
+        let kind = values::kind(kind)?;
+        let results = PyList::empty(py);
+        let (mut inputs, mut heads, mut failed) = (Vec::new(), Vec::new(), 0);
+        for record in records.try_iter()? {
+            match values::input(&record?, kind) {
+                Ok(input) => {
+                    heads.push(Ok((input.kind(), input.id())));
+                    inputs.push(input);
+                }
+                Err(error) => heads.push(Err(error)),
+            }
+        }
+        let acks = py.detach(|| store.record_inputs(inputs)).or_raise()?;
+        let mut acks = acks.into_iter();
+        for head in heads {
+            let ack = head.and_then(|(kind, id)| {
+                let ack = acks.next().ok_or_else(|| errors::fault("an answer is missing"))?;
+                Ok(Ack::new(ack.or_raise()?, kind, id))
+            });
+            match ack {
+                Ok(ack) => results.append(Bound::new(py, ack)?)?,
+                Err(error) => {
+                    failed += 1;
+                    results.append(error.into_value(py))?;
+                }
+            }
+        }
+        Ok((results, failed))
+    }
+
+    #[pyo3(signature = (kind, /, **arguments))]
+    fn _list(&self, kind: &str, arguments: Option<&Bound<'_, PyDict>>) -> PyResult<Records> {
+        let store = self.store()?;
+        let kind = values::kind(Some(kind))?.ok_or_else(|| errors::fault("no kind"))?;
+        let list = values::with_arguments(arguments, |named| List::new(kind, named))?;
+        Ok(Records::new(store, list))
+    }
+
+    #[pyo3(signature = (kind, id, call_id = "", as_of = None))]
+    fn _get<'py>(
+        &self,
+        py: Python<'py>,
+        kind: &str,
+        id: &Bound<'py, PyAny>,
+        call_id: &str,
+        as_of: Option<i64>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let store = self.store()?;
+        let key = key(kind, id, call_id)?;
+        let item = py.detach(|| bindings::get(&store, &key, as_of)).or_raise()?;
+        records::optional(py, item)
+    }
+
+    #[pyo3(signature = (kind, id, call_id = "", at = None))]
+    fn _retract(
+        &self,
+        py: Python<'_>,
+        kind: &str,
+        id: &Bound<'_, PyAny>,
+        call_id: &str,
+        at: Option<i64>,
+    ) -> PyResult<Ack> {
+        let store = self.store()?;
+        let key = key(kind, id, call_id)?;
+        let at = at.unwrap_or_else(|| decklog::Validity::now().at);
+        let ack = py.detach(|| store.retract(&key, at)).or_raise()?;
+        Ok(Ack::new(ack, key.kind(), None))
+    }
+
+    #[pyo3(signature = (event_type, payload = None, *, parent_id = None))]
+    fn log_event(
+        &self,
+        py: Python<'_>,
+        event_type: &str,
+        payload: Option<&Bound<'_, PyAny>>,
+        parent_id: Option<i64>,
+    ) -> PyResult<i64> {
+        let store = self.store()?;
+        let payload = payload.map(|it| to_json::payload(it, "payload")).transpose()?;
+        let logged = py.detach(|| store.log_event(parent_id, event_type, payload.as_deref()));
+        logged.or_raise()
+    }
+
+    #[pyo3(signature = (text, *, kind = None, since = None, until = None, limit = None))]
+    fn _search<'py>(
+        &self,
+        py: Python<'py>,
+        text: String,
+        kind: Option<&str>,
+        since: Option<&Bound<'_, PyAny>>,
+        until: Option<&Bound<'_, PyAny>>,
+        limit: Option<usize>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let store = self.store()?;
+        let mut query = SearchQuery {
+            text,
+            kind: values::kind(kind)?,
+            since: values::time("since", since)?,
+            until: values::time("until", until)?,
+            ..SearchQuery::default()
+        };
+        query.limit = limit.unwrap_or(query.limit);
+        let found = py.detach(|| store.search(&query)).or_raise()?;
+        from_json::value(py, &found.matches)
+    }
+
+    fn event_tree<'py>(&self, py: Python<'py>, id: i64) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let store = self.store()?;
+        let tree = py.detach(|| store.event_tree(id)).or_raise()?;
+        tree.map(|tree| from_json::value(py, &tree.nodes)).transpose()
+    }
+
+    fn session_tree<'py>(&self, py: Python<'py>, id: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let store = self.store()?;
+        let id = uuid("id", id)?;
+        let tree = py.detach(|| store.session_tree(id)).or_raise()?;
+        tree.map(|tree| from_json::value(py, &tree.nodes)).transpose()
+    }
+
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        let store = self.store()?;
+        py.detach(|| store.sync()).or_raise()
+    }
+
+    #[pyo3(signature = (vendor, *, thread_id = None, conversation = None, through = None))]
+    fn _run(
+        &self,
+        py: Python<'_>,
+        vendor: &str,
+        thread_id: Option<&str>,
+        conversation: Option<&Bound<'_, PyAny>>,
+        through: Option<PyRef<'_, Capture>>,
+    ) -> PyResult<Run> {
+        Run::new(py, self.store()?, vendor, (thread_id, conversation), through.as_deref())
+    }
+
+    #[pyo3(signature = (*, queue_records_max = None, queue_bytes_max = None, when_full = "refuse", drain_timeout = None, on_error = None))]
+    fn _capture(
+        &self,
+        queue_records_max: Option<usize>,
+        queue_bytes_max: Option<usize>,
+        when_full: &str,
+        drain_timeout: Option<f64>,
+        on_error: Option<Py<PyAny>>,
+    ) -> PyResult<Capture> {
+        let limits = capture::Limits {
+            queue_records_max,
+            queue_bytes_max,
+            when_full,
+            drain_timeout,
+        };
+        Capture::new(&self.store()?, &limits, on_error)
+    }
+
+    #[pyo3(signature = (attempts_max = None))]
+    fn _inbox(&self, attempts_max: Option<u32>) -> PyResult<Inbox> {
+        Ok(Inbox::new(self.store()?, attempts_max))
+    }
+
+    fn _thoughts(&self) -> PyResult<Thoughts> {
+        Ok(Thoughts::new(self.store()?))
+    }
+
+    #[pyo3(signature = (kind, *, since = None, until = None, columns = None))]
+    fn _arrow(
+        &self,
+        kind: &str,
+        since: Option<&Bound<'_, PyAny>>,
+        until: Option<&Bound<'_, PyAny>>,
+        columns: Option<Vec<String>>,
+    ) -> PyResult<ArrowStream> {
+        let kind = values::kind(Some(kind))?.ok_or_else(|| errors::fault("no kind"))?;
+        let times = (values::time("since", since)?, values::time("until", until)?);
+        ArrowStream::new(self.store()?, kind, times, columns)
+    }
+}
+
+type Heads = Vec<(Kind, Option<String>)>;
+
+fn inputs(records: &Bound<'_, PyAny>, kind: Option<&str>) -> PyResult<(Vec<Input>, Heads)> {
+    let kind = values::kind(kind)?;
+    let (mut inputs, mut heads) = (Vec::new(), Vec::new());
+    for record in records.try_iter()? {
+        let input = values::input(&record?, kind)?;
+        heads.push((input.kind(), input.id()));
+        inputs.push(input);
+    }
+    Ok((inputs, heads))
+}
+
+pub(crate) fn uuid(field: &str, text: &str) -> PyResult<decklog::uuid::Uuid> {
+    text.parse().map_err(|e| errors::invalid(field, &format!("{text:?} is no UUID: {e}")))
+}
+
+fn key(kind: &str, id: &Bound<'_, PyAny>, call_id: &str) -> PyResult<Key> {
+    let kind = values::kind(Some(kind))?.ok_or_else(|| errors::fault("no kind"))?;
+    let id = id.str()?;
+    bindings::key(kind, to_json::text(&id, "id")?, call_id)
+        .ok_or_else(|| errors::invalid("id", &format!("{id:?} is no id of {kind}")))
+}
+
+#[pyfunction]
+#[pyo3(signature = (arguments, /))]
+pub(crate) fn args_sha256(arguments: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(decklog::args_sha256(&to_json::payload(arguments, "arguments")?))
+}

@@ -1,0 +1,41 @@
+//! Records by key.
+
+use super::Item;
+use crate::error::Result;
+use crate::record::{Key, Kind};
+use crate::store::Store;
+
+/// The current version of the record with this key; `None` if the log has none, or it is retracted.
+///
+/// ```
+/// use decklog::{Key, bindings};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let store = decklog::Store::open(dir.path().join("log"))?;
+/// assert!(bindings::get(&store, &Key::Event(1), None)?.is_none());
+/// # Ok::<(), decklog::Error>(())
+/// ```
+///
+/// `as_of` is a time in epoch milliseconds: a turn, a tool call or a proposal is read as it was then.
+pub fn get(store: &Store, key: &Key, as_of: Option<i64>) -> Result<Option<Item>> {
+    let then = store.as_of(as_of);
+    Ok(match key {
+        Key::Turn(id) => then.get_turn(*id)?.map(Item::from),
+        Key::ToolCall {
+            request_id,
+            call_id,
+        } => then.get_tool_call(*request_id, call_id)?.map(Item::from),
+        Key::Proposal(id) => then.get_proposal(*id)?.map(Item::from),
+        Key::Conversation(id) => store.get_conversation(*id)?.map(Item::from),
+        Key::Message(id) => store.get_message(*id)?.map(Item::from),
+        Key::Event(id) => store.get_event(*id)?.map(Item::from),
+        Key::Task(id) => store.inbox().get(*id)?.map(Item::from),
+        Key::HistoryEntry(id) => store.get_history_entry(*id)?.map(Item::from),
+        Key::Thought(id) => store.thoughts().get(id)?.map(Item::from),
+    })
+}
+
+/// The key of a record of a kind: its id, and for a tool call the ids of its request and itself.
+/// `None` if it is not one.
+pub fn key(kind: Kind, id: &str, call_id: &str) -> Option<Key> {
+    Key::of_parts(kind, [id.to_owned(), call_id.to_owned()])
+}

@@ -1,0 +1,185 @@
+//! The classes of the Python package.
+
+use std::fmt::Write as _;
+
+use decklog::Kind;
+use decklog::bindings::{MemberSchema, RecordSchema, list_arguments, record_types};
+
+use super::{check, wrapped};
+
+const WIDTH: usize = 100;
+
+/// What each class is, for its documentation.
+fn described(name: &str) -> &'static str {
+    match name {
+        "ConversationTurn" => "A turn of a conversation.",
+        "ToolCall" => "A tool call and, once it has one, its outcome. Returned by reads.",
+        "ToolCallReq" => "The request of a tool call.",
+        "ToolCallDone" => "The outcome of a tool call.",
+        "CodeEditProposal" => "A proposed edit and its decisions.",
+        "ProposalStep" => "A step of a proposed edit: its approval, denial, application or reversal.",
+        "Conversation" => "A conversation. Reads return it with the totals of its messages.",
+        "ConversationMessage" => "A message of a conversation.",
+        "Event" => "An event of a supervisor or an agent.",
+        "InboxTask" => "A task of the inbox.",
+        "HistoryEntry" => "A message of a chat.",
+        "ThoughtRecord" => "A thought, chained to the one before it by its hash.",
+        "Rollup" => "The sums over a day's messages of one model, configuration, mode and task type.",
+        other => panic!("{other} has no description"),
+    }
+}
+
+fn type_of(type_name: &str, words: &[&str]) -> String {
+    if !words.is_empty() {
+        let words: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+        return format!("Literal[{}]", words.join(", "));
+    }
+    match type_name {
+        "uuid" | "text" | "rfc3339" | "day" => "str",
+        "texts" => "list[str]",
+        "integer" | "epoch_ms" => "int",
+        "number" => "float",
+        "boolean" => "bool",
+        "json" => "Any",
+        "object" => "dict[str, Any]",
+        "time" => "int | str",
+        other => panic!("{other} has no type in Python"),
+    }
+    .to_owned()
+}
+
+fn unit(type_name: &str) -> &'static str {
+    match type_name {
+        "uuid" => " A UUID.",
+        "epoch_ms" => " In epoch milliseconds.",
+        "rfc3339" => " In RFC 3339.",
+        "day" => " A UTC day, such as 2026-07-28.",
+        _ => "",
+    }
+}
+
+/// Documentation in the form of Python: `code` is in double backquotes there.
+fn doc(member: &MemberSchema) -> String {
+    let mut text = member.description.clone() + unit(member.type_name);
+    if let Some(default) = member.default {
+        let _ = write!(text, " Default: {default}.");
+    }
+    plain(&text)
+}
+
+/// Without the links of rustdoc.
+fn plain(text: &str) -> String {
+    text.replace("[`", "`").replace("`]", "`").replace('\\', "\\\\")
+}
+
+fn class(schema: &RecordSchema, out: &mut String) {
+    let name = schema.name;
+    let _ = writeln!(out, "\n\n@dataclass(kw_only=True, repr=False)\nclass {name}(Record):");
+    let _ = writeln!(out, "    \"\"\"{}\"\"\"\n", described(name));
+    let quoted = |it: Option<&str>| it.map_or("None".to_owned(), |it| format!("\"{it}\""));
+    let kind = schema.kind.stem();
+    let (op, op_field) = (quoted(schema.op), quoted(schema.op_field));
+    let _ = writeln!(out, "    _decklog: ClassVar = (\"{kind}\", {op}, {op_field})\n");
+    let (required, others): (Vec<_>, Vec<_>) =
+        schema.fields.iter().partition(|field| field.is_required);
+    for field in required.into_iter().chain(others) {
+        let mut type_name = type_of(field.type_name, field.words);
+        let is_optional = !field.is_always_read && !field.is_required;
+        if is_optional && type_name != "Any" {
+            type_name += " | None";
+        }
+        let line = match (field.is_required, is_optional || type_name == "Any") {
+            (true, _) => format!("{}: {type_name}", field.name),
+            (_, true) => format!("{}: {type_name} = None", field.name),
+            // Reads always return it.
+            _ => format!("{}: {type_name} = cast(\"{}\", None)", field.name, type_name.replace('"', "'")),
+        };
+        let _ = writeln!(out, "    {line}");
+        let text = format!("\"\"\"{}\"\"\"", doc(field));
+        *out += &wrapped(&text, "    ", WIDTH);
+    }
+}
+
+#[test]
+fn records_are_those_of_the_declarations() {
+    let mut out = String::from(
+        "# Generated from the declarations of the records. To change it, see CONTRIBUTING.md.\n\
+         \"\"\"The records of a log. Field names are those of the files.\n\n\
+         A record that you make may leave out fields that the log fills in, such as `id`. Their types\n\
+         are those of records that were read.\n\"\"\"\n\n\
+         from __future__ import annotations\n\n\
+         from dataclasses import dataclass\n\
+         from typing import Any, ClassVar, Literal, cast\n\n\
+         from ._record import Record\n",
+    );
+    let types = record_types();
+    for schema in &types {
+        class(schema, &mut out);
+    }
+    out += "\n\nBY_KIND: dict[str, type[Record]] = {\n";
+    for schema in types.iter().filter(|schema| schema.is_read) {
+        let _ = writeln!(out, "    \"{}\": {},", schema.kind, schema.name);
+    }
+    out += "}\n\"\"\"The class of the records of each kind.\"\"\"\n\n__all__ = [\n    \"BY_KIND\",\n    \"Record\",\n";
+    let mut names: Vec<&str> = types.iter().map(|schema| schema.name).collect();
+    names.sort_unstable();
+    for name in names {
+        let _ = writeln!(out, "    \"{name}\",");
+    }
+    out += "]\n";
+    check("python/decklog/records.py", &out);
+}
+
+/// The method that lists a kind, and what it lists.
+fn list_of(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::ConversationTurns => ("turns", "the turns that are not retracted"),
+        Kind::ToolCalls => ("tool_calls", "the tool calls that are not retracted"),
+        Kind::CodeEditProposals => ("proposals", "the proposed edits that are not retracted"),
+        Kind::Conversations => ("conversations", "the conversations"),
+        Kind::Messages => ("messages", "the messages"),
+        Kind::Events => ("events", "the events"),
+        Kind::Inbox => ("tasks", "the tasks of the inbox"),
+        Kind::History => ("history_entries", "the messages of chats"),
+        Kind::ThoughtRecords => ("thought_records", "the thoughts"),
+        Kind::Rollups => ("rollups", "the daily sums of messages"),
+        other => panic!("{other} has no list"),
+    }
+}
+
+#[test]
+fn lists_take_the_arguments_of_the_queries() {
+    let mut out = String::from(
+        "# Generated from the declarations of the queries. To change it, see CONTRIBUTING.md.\n\
+         \"\"\"The lists of a log.\"\"\"\n\n\
+         from __future__ import annotations\n\n\
+         from typing import TYPE_CHECKING, Any, Literal\n\n\
+         if TYPE_CHECKING:\n    from collections.abc import Iterator\n\n    from . import records\n\n\n\
+         class Lists:\n    \"\"\"The lists of a log, read while they are iterated over.\n\n    \
+         A time is in epoch milliseconds, or a text: RFC 3339, or a UTC day.\n    \"\"\"\n\n    \
+         __slots__ = ()\n",
+    );
+    let types = record_types();
+    for kind in Kind::ALL {
+        let (method, what) = list_of(kind);
+        let class = types.iter().find(|it| it.kind == kind && it.is_read).unwrap().name;
+        let arguments = list_arguments(kind);
+        let _ = writeln!(out, "\n    def {method}(\n        self,\n        *,");
+        for argument in &arguments {
+            let type_name = type_of(argument.type_name, argument.words);
+            let _ = writeln!(out, "        {}: {type_name} | None = None,", argument.name);
+        }
+        let _ = writeln!(out, "    ) -> Iterator[records.{class}]:");
+        let _ = writeln!(out, "        \"\"\"Lists {what}.\n");
+        for argument in &arguments {
+            let text = format!("{}: {}", argument.name, plain(&argument.description()));
+            out += &wrapped(&text, "        ", WIDTH);
+        }
+        out += "        \"\"\"\n";
+        let names = arguments.iter().map(|it| format!("            {0}={0},\n", it.name));
+        let names: String = names.collect();
+        let _ = writeln!(out, "        return self._list(\n            \"{kind}\",\n{names}        )");
+    }
+    out += "\n    def _list(self, kind: str, /, **arguments: Any) -> Any:\n        raise NotImplementedError\n";
+    check("python/decklog/_lists.py", &out);
+}
