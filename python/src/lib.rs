@@ -17,6 +17,7 @@ mod from_json;
 mod inbox;
 mod log;
 mod options;
+mod otlp;
 mod records;
 mod run;
 mod thoughts;
@@ -33,6 +34,8 @@ mod _decklog {
     use crate::inbox::Inbox;
     #[pymodule_export]
     use crate::log::{Ack, Log, args_sha256};
+    #[pymodule_export]
+    use crate::otlp::Receiver;
     #[pymodule_export]
     use crate::records::Records;
     #[pymodule_export]

@@ -15,6 +15,7 @@ use crate::errors::{self, OrRaise as _};
 use crate::fork::OfProcess;
 use crate::inbox::Inbox;
 use crate::options::Opening;
+use crate::otlp::Receiver;
 use crate::records::{self, Records};
 use crate::run::Run;
 use crate::thoughts::Thoughts;
@@ -310,6 +311,10 @@ impl Log {
 
     fn _thoughts(&self) -> PyResult<Thoughts> {
         Ok(Thoughts::new(self.store()?))
+    }
+
+    fn _receiver(&self) -> PyResult<Receiver> {
+        Ok(Receiver::new(self.store()?))
     }
 
     #[pyo3(signature = (kind, *, since = None, until = None, columns = None))]
