@@ -88,7 +88,13 @@ impl ArrowReader {
 
     fn chosen(&self, mut cells: Vec<Cell>) -> Vec<Cell> {
         let is_whole = self.places.len() == cells.len();
-        if is_whole && self.places.iter().enumerate().all(|(at, place)| at == *place) {
+        if is_whole
+            && self
+                .places
+                .iter()
+                .enumerate()
+                .all(|(at, place)| at == *place)
+        {
             return cells;
         }
         let places = self.places.iter();
@@ -105,8 +111,10 @@ fn place_of(kind: Kind, all: &[Column], name: &str) -> Result<usize> {
     place.ok_or_else(|| {
         let known: Vec<&str> = all.iter().map(|column| column.name).collect();
         let known = known.join(", ");
-        Error::invalid(format!("{kind} has no column {name:?}: give some of {known}"))
-            .with_field("columns")
+        Error::invalid(format!(
+            "{kind} has no column {name:?}: give some of {known}"
+        ))
+        .with_field("columns")
     })
 }
 
