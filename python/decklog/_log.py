@@ -78,7 +78,7 @@ class Log(_decklog.Log, Lists):
         """Records facts in order, much faster than one by one.
 
         Each is accepted or rejected on its own. Raises `BatchError` if any was rejected; the others
-        are recorded.
+        are recorded. An exception of the iterator is raised once the records before it are recorded.
 
         >>> log.record_batch([{"event_type": "a.b"}, {"event_type": "c.d"}], kind="events")
         [Ack(seq=1, status='added', id=1), Ack(seq=2, status='added', id=2)]

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::arrow::ArrowStream;
+use crate::batch::Batch;
 use crate::capture::{self, Capture};
 use crate::errors::{self, OrRaise as _};
 use crate::fork::OfProcess;
@@ -174,20 +175,31 @@ impl Log {
         records: &Bound<'py, PyAny>,
         kind: Option<&str>,
     ) -> PyResult<(Bound<'py, PyList>, usize)> {
-        let store = self.store()?;
         let kind = values::kind(kind)?;
         let results = PyList::empty(py);
-        let (mut inputs, mut heads, mut failed) = (Vec::new(), Vec::new(), 0);
+        let (mut batch, mut heads, mut failed) = (Batch::new(self.store()?), Vec::new(), 0);
+        let mut raised = None;
         for record in records.try_iter()? {
-            match values::input(&record?, kind) {
+            let record = match record {
+                Ok(record) => record,
+                // The records before it are recorded.
+                Err(error) => {
+                    raised = Some(error);
+                    break;
+                }
+            };
+            match values::input(&record, kind) {
                 Ok(input) => {
                     heads.push(Ok((input.kind(), input.id())));
-                    inputs.push(input);
+                    batch.push(input);
                 }
                 Err(error) => heads.push(Err(error)),
             }
         }
-        let acks = py.detach(|| store.record_inputs(inputs)).or_raise()?;
+        let acks = py.detach(|| batch.end()).or_raise()?;
+        if let Some(raised) = raised {
+            return Err(raised);
+        }
         let mut acks = acks.into_iter();
         for head in heads {
             let ack = head.and_then(|(kind, id)| {

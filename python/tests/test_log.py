@@ -235,6 +235,24 @@ def test_a_batch_keeps_what_is_valid_and_says_what_is_not(log: decklog.Log) -> N
     assert [ack.id for ack in log.record_batch(iter(records[:1]), kind="events")] == [3]
 
 
+def test_a_long_batch_is_in_order_and_its_answers_too(log: decklog.Log) -> None:
+    records = [{"event_type": "a.b" if n % 7 else 5, "payload": n} for n in range(3000)]
+    with pytest.raises(decklog.BatchError, match="429 of 3000") as raised:
+        log.record_batch(records, kind="events")
+    valid = [n for n in range(3000) if n % 7]
+    assert [it.payload for it in log.events()] == valid
+    ids = [it.id for it in raised.value.results if isinstance(it, decklog.Ack)]
+    assert ids == list(range(1, len(valid) + 1))
+
+    def broken() -> Any:
+        yield from ({"event_type": "c.d"} for _ in range(1000))
+        raise OSError("the source ended")
+
+    with pytest.raises(OSError, match="source"):
+        log.record_batch(broken(), kind="events")
+    assert len(list(log.events(event_type="c.d"))) == 1000
+
+
 def test_lists_filter_order_and_limit(log: decklog.Log) -> None:
     log.record_batch(
         [{"event_type": f"a.{i % 3}", "created_at": 1_000_000_000_000 + i} for i in range(2500)],
