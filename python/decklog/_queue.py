@@ -35,6 +35,10 @@ class Opened:
             self.log = self._own = open(log)
         self._path = self.log.path
 
+    def check(self) -> None:
+        """Raises `ClosedError` if the log was closed, and `ForkedError` in another process."""
+        _ = self.log.path
+
     def open_again(self) -> None:
         """Opens the log in a child that was forked."""
         self.log = self._own = open(self._path)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Handler"]
 
-OWN = "decklog"
+OWN = "decklog."
 """The loggers of this package, whose records are not recorded."""
 DOTTED = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
 NOT_OF_A_NAME = re.compile(r"[^a-z0-9_-]+")
@@ -108,7 +108,7 @@ class Handler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Queues the event of a record."""
-        is_own = record.name == OWN or record.name.startswith(OWN + ".")
+        is_own = f"{record.name}.".startswith(OWN)
         # What is logged while a record is described, such as by a `repr`, would never end.
         if is_own or self._is_emitting:
             return

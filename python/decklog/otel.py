@@ -77,6 +77,8 @@ class _Exporter:
         try:
             request = encode(items).SerializeToString()
             try:
+                # The receiver would go on after the log was closed.
+                self._opened.check()
                 accepted, rejected, reasons = self._receive(request)
             except ForkedError:
                 self._opened.open_again()
