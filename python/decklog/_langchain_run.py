@@ -99,6 +99,11 @@ def kind_of(error: BaseException) -> str:
     return CANCELLED if is_cancelled else type(error).__name__
 
 
+def is_interrupt(error: BaseException) -> bool:
+    """Whether a graph was interrupted, for instance to ask a person, and will go on."""
+    return any(it.__name__ == "GraphBubbleUp" for it in type(error).__mro__)
+
+
 def text_of(error: BaseException) -> str:
     """The message of an error."""
     try:

@@ -144,13 +144,12 @@ class Talk:
         id = derived(answer, f"part:{nth}")
         self._put(id, answer, said, at, {"part_of": answer})
 
-    def fail(self, message: str, kind: str, at: int) -> None:
+    def fail(self, message: str, kind: str, at: int, run: str) -> None:
         """Records that the run failed, and not because of the model."""
         self._begin([], at)
-        error = {"role": "system", "content": message, "error": message, "error_type": kind}
-        self._queue.put(
-            {"conversation_id": self.id, "timestamp": rfc3339(at), **error}, "messages"
-        )
+        facts = {"error": message, "error_type": kind, "metadata": {"run_id": run}}
+        said = Said("system", texts=[message])
+        self._put(derived(self.id, f"failed:{run}"), self.latest, said, at, facts)
 
     def _begin(self, messages: list[Said], at: int) -> None:
         if self._has_begun:

@@ -35,6 +35,7 @@ from ._langchain_run import (
     Run,
     calls_in,
     facts_of,
+    is_interrupt,
     kind_of,
     now,
     root_of,
@@ -212,14 +213,13 @@ class CallbackHandler(BaseCallbackHandler):
         if run is None or run.parent is not None:
             return
         self._end_below(run, error)
-        # An interrupt of LangGraph is no error, nor is a consumer that read enough.
-        names = {it.__name__ for it in type(error).__mro__}
-        if "GraphBubbleUp" in names or isinstance(error, GeneratorExit):
+        # A consumer that read enough is no error either.
+        if is_interrupt(error) or isinstance(error, GeneratorExit):
             return
         told = run.talk.failed
         if told is error or (told is not None and kind_of(told) == kind_of(error) == CANCELLED):
             return
-        run.talk.fail(text_of(error), kind_of(error), now())
+        run.talk.fail(text_of(error), kind_of(error), now(), str(run_id))
 
     def _end_below(self, root: Run, error: BaseException | None) -> None:
         """Ends the runs whose end was not told, such as those of tools that were cancelled."""
@@ -358,7 +358,8 @@ class CallbackHandler(BaseCallbackHandler):
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """A tool failed."""
         run = self._end(run_id)
-        if run is None or run.within is None:
+        # A tool that was interrupted runs again.
+        if run is None or run.within is None or is_interrupt(error):
             return
         failed = {
             "op": "failed",
