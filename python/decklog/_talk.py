@@ -4,6 +4,7 @@ recorded once."""
 from __future__ import annotations
 
 import datetime
+import uuid
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -49,8 +50,10 @@ class Talk:
         """The turn that asked for each call."""
         self._vendors: dict[str, str] = {}
         """The vendor of the model of each turn with calls."""
-        self._open: set[tuple[str, str]] = set()
+        self._open: dict[tuple[str, str], Call] = {}
         """The calls without an outcome, each by its turn and its id."""
+        self._running: set[tuple[str, str]] = set()
+        """Those of them whose tools run."""
 
     def read(self) -> None:
         """Reads what the log has of it, if another process or an earlier handler recorded it."""
@@ -164,9 +167,7 @@ class Talk:
         # If it is refused, its messages would be rejected.
         self._has_begun = self._queue.put(fields, "conversations")
 
-    def _put(
-        self, id: str, parent: str | None, said: Said, at: int, facts: dict[str, Any]
-    ) -> None:
+    def _put(self, id: str, parent: str | None, said: Said, at: int, facts: dict[str, Any]) -> None:
         facts = dict(facts)
         named = facts.pop("metadata", {})
         if said.message_id:
@@ -206,26 +207,46 @@ class Talk:
     def _put_call(self, turn: str, call: Call, at: int) -> None:
         vendor = self._vendors.get(turn, self._name)
         self._calls[call.id] = turn
-        self._open.add((turn, call.id))
+        self._open[turn, call.id] = call
         self._queue.put(requested(turn, call, at, vendor), "tool_calls")
 
     def call(self, call: Call, at: int, within: str) -> str:
-        """Records that a tool began. Returns the turn that asked for it."""
-        turn = self._calls.get(call.id) or self._logged_call(call.id)
+        """Records that a tool began. Returns the turn that asked for it.
+
+        A call without an id gets that of the request which it seems to answer.
+        """
+        call.id = call.id or self._asked(call)
+        turn = self._calls.get(call.id) or self._logged_call(call)
         if turn is None:
             # No model asked for it.
             turn = self.latest or self._bare_turn(within, at)
+            call.id = call.id or f"call_{uuid.uuid4().hex}"
         self._put_call(turn, call, at)
+        self._running.add((turn, call.id))
         return turn
 
-    def _logged_call(self, call_id: str) -> str | None:
+    def _asked(self, call: Call) -> str:
+        waiting = {
+            id: it
+            for (turn, id), it in self._open.items()
+            if it.name == call.name and (turn, id) not in self._running
+        }
+        same = (id for id, it in waiting.items() if it.args == call.args)
+        return next(same, next(iter(waiting), "") if len(waiting) == 1 else "")
+
+    def _logged_call(self, call: Call) -> str | None:
         if not self._is_in_log:
             return None
+        name = None if call.id else call.name
         try:
-            for call in self._queue.log.tool_calls(call_id=call_id, limit=CALLS_READ_MAX):
-                if call.parent_id in self._known:
-                    self._vendors[call.request_id] = call.vendor
-                    return call.request_id
+            for it in self._queue.log.tool_calls(
+                call_id=call.id or None, tool_name=name, limit=CALLS_READ_MAX
+            ):
+                is_it = call.id or (it.status == "requested" and it.arguments_json == call.args)
+                if is_it and it.parent_id in self._known:
+                    call.id = it.call_id
+                    self._vendors[it.request_id] = it.vendor
+                    return it.request_id
         except Error as error:
             self._queue.lose(error)
         return None
@@ -242,9 +263,14 @@ class Talk:
         if (turn, call_id) not in self._open:
             # It has an outcome, and the first one stands.
             return
-        self._open.discard((turn, call_id))
+        del self._open[turn, call_id]
+        self._running.discard((turn, call_id))
         done = {"request_id": turn, "call_id": call_id, "ended_at": at, **outcome}
         self._queue.put(done, "tool_calls")
+
+    def paused(self, turn: str, call_id: str) -> None:
+        """Notes that a tool was interrupted. It will run again."""
+        self._running.discard((turn, call_id))
 
     def result(self, said: Said, turn: str, at: int) -> None:
         """Records the result that the model will get."""

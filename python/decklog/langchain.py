@@ -327,7 +327,8 @@ class CallbackHandler(BaseCallbackHandler):
         name = (serialized or {}).get("name") or kwargs.get("name") or "unknown"
         run = self._begin(run_id, parent_run_id, metadata, name)
         call = Call(
-            id=kwargs.get("tool_call_id") or f"run_{run_id.hex}",
+            # Not told before LangChain 1.
+            id=kwargs.get("tool_call_id") or "",
             name=name,
             args=input_str if inputs is None else inputs,
         )
@@ -358,8 +359,10 @@ class CallbackHandler(BaseCallbackHandler):
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """A tool failed."""
         run = self._end(run_id)
-        # A tool that was interrupted runs again.
-        if run is None or run.within is None or is_interrupt(error):
+        if run is None or run.within is None:
+            return
+        if is_interrupt(error):
+            run.within.paused(run.turn, run.call_id)
             return
         failed = {
             "op": "failed",

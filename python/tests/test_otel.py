@@ -1,7 +1,8 @@
-"""Spans and log records that the SDK of OpenTelemetry exports become conversations and tool calls."""
+"""Spans and log records that the SDK of OpenTelemetry exports become conversations and calls."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import os
@@ -58,7 +59,9 @@ QUESTION = text("user", "What is the weather in Paris?")
 ANSWER = {**text("assistant", "It is sunny."), "finish_reason": "stop"}
 
 
-def chat(tracer: Tracer, given: list[Any], answer: Any, tokens: tuple[int, int], **more: Any) -> None:
+def chat(
+    tracer: Tracer, given: list[Any], answer: Any, tokens: tuple[int, int], **more: Any
+) -> None:
     attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",
@@ -230,7 +233,8 @@ def test_a_child_that_was_forked_exports_too(tmp_path: Path) -> None:
             provider.force_flush()
             os._exit(0)
         _, status = os.waitpid(child, 0)
-        names = [n for n in ("parent", "child") if any(f'"{n}"' in it.content for it in log.turns())]
+        contents = "".join(it.content for it in log.turns())
+        names = [name for name in ("parent", "child") if f'"{name}"' in contents]
         print(status, names)
         """
     done = subprocess.run(
@@ -245,6 +249,9 @@ def test_a_child_that_was_forked_exports_too(tmp_path: Path) -> None:
 def test_log_records_are_recorded(log: decklog.Log) -> None:
     from opentelemetry._logs import LogRecord, SeverityNumber
     from opentelemetry.sdk._logs import LoggerProvider
+
+    if "event_name" not in inspect.signature(LogRecord).parameters:
+        pytest.skip("this version of the SDK has no events")
     from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 
     provider = LoggerProvider()
