@@ -135,6 +135,17 @@ def tool_message(output: Any) -> ToolMessage | None:
     return None
 
 
+def last_results(state: Any) -> list[Said]:
+    """The results of tools at the end of the state of a graph, which no model was told."""
+    messages = state.get("messages") if isinstance(state, dict) else None
+    found: list[Said] = []
+    for message in reversed(messages if isinstance(messages, list) else []):
+        if not isinstance(message, ToolMessage):
+            break
+        found.insert(0, said(message))
+    return found
+
+
 def tokens(usage: Any) -> dict[str, int]:
     """The tokens of an answer. No part is larger than its sum."""
     if not isinstance(usage, dict):

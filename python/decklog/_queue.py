@@ -5,6 +5,7 @@ What is lost is counted. In a child that was forked the log is opened again.
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from ._log import open
@@ -53,7 +54,10 @@ class Opened:
 
 
 class Queue:
-    """Queues records. Nothing in here raises an `Exception`."""
+    """Queues records. Nothing in here raises an `Exception`.
+
+    on_loss: A method that is called with the reason of each loss.
+    """
 
     def __init__(
         self,
@@ -62,7 +66,8 @@ class Queue:
         on_loss: Callable[[Exception], object],
     ) -> None:
         self._opened = Opened(log)
-        self._on_loss = on_loss
+        # A user of the queue that is dropped drops it too, without waiting for the collector.
+        self._on_loss = weakref.WeakMethod(on_loss)
         self._own: Capture | None = None
         self._capture = capture or self._begin()
         self._is_closed = False
@@ -91,15 +96,26 @@ class Queue:
 
     def _put(self, record: dict[str, Any], kind: Kind) -> None:
         try:
-            self._capture.record(record, kind=kind)
+            self._put_as_is(record, kind)
         except (ClosedError, ForkedError, QueueFullError):
             raise
         except Exception:
-            self._capture.record(shown(record), kind=kind)
+            self._put_as_is(shown(record), kind)
+
+    def _put_as_is(self, record: dict[str, Any], kind: Kind) -> None:
+        if kind == "conversations":
+            # One that the log has is left as it is.
+            self._capture.request(record)
+        else:
+            self._capture.record(record, kind=kind)
 
     def _begin(self) -> Capture:
+        queue = weakref.ref(self)
+
         def on_error(error: Exception, _kind: str, _key: str) -> None:
-            self.lose(error)
+            it = queue()
+            if it is not None:
+                it.lose(error)
 
         self._own = self.log.capture(on_error=on_error)
         return self._own
@@ -115,7 +131,9 @@ class Queue:
     def lose(self, error: Exception) -> None:
         """Counts a record that was lost."""
         self.lost += 1
-        self._on_loss(error)
+        on_loss = self._on_loss()
+        if on_loss is not None:
+            on_loss(error)
 
     def flush(self) -> None:
         """Returns when all that was queued is in the log or lost."""

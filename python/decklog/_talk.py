@@ -280,6 +280,13 @@ class Talk:
         self._note(said, id, said.digest())
         self._put(id, turn, said, at, {})
 
+    def late(self, said: Said, at: int) -> None:
+        """Records a result, unless it is known, which no model is told."""
+        turn = self._calls.get(said.result.call_id) if said.result else None
+        if turn is not None:
+            self.result(said, turn, at)
+            self._answered(said, at)
+
     def _answered(self, said: Said, at: int) -> None:
         # No tool ran, for instance because there is none of this name.
         result = said.result

@@ -28,7 +28,7 @@ try:
 except ImportError as error:
     raise ImportError(f"{error}: decklog.langchain needs langchain-core") from error
 
-from ._langchain_messages import result_text, said, tool_message
+from ._langchain_messages import last_results, result_text, said, tool_message
 from ._langchain_run import (
     CANCELLED,
     NAME,
@@ -107,6 +107,9 @@ class CallbackHandler(BaseCallbackHandler):
     [('counter', 'How long is main.rs?')]
     """
 
+    # No call waits, so tasks need no thread for it.
+    run_inline = True
+
     def __init__(
         self,
         log: Log | str | os.PathLike[str],
@@ -142,6 +145,10 @@ class CallbackHandler(BaseCallbackHandler):
         if not self._is_told:
             self._is_told = True
             logger.warning("a part of a run was not recorded: %s", error, exc_info=error)
+
+    def __deepcopy__(self, _: object) -> CallbackHandler:
+        # Configurations of runs are copied. The handler is what they share.
+        return self
 
     # What belongs together.
 
@@ -204,6 +211,8 @@ class CallbackHandler(BaseCallbackHandler):
         """A chain ended."""
         run = self._end(run_id)
         if run is not None and run.parent is None:
+            for it in last_results(outputs):
+                run.talk.late(it, now())
             self._end_below(run, None)
 
     @_quiet

@@ -64,12 +64,12 @@ class Handler(logging.Handler):
     and `task`, `exception`, `stack` and `extra` if there are any. A formatter is not used.
 
     >>> import logging.config, tempfile
+    >>> path = tempfile.mkdtemp() + "/log"
     >>> logging.config.dictConfig({
     ...     "version": 1,
-    ...     "handlers": {
-    ...         "decklog": {"class": "decklog.logging.Handler", "path": tempfile.mkdtemp() + "/log"},
-    ...     },
-    ...     "root": {"level": "INFO", "handlers": ["decklog"]},
+    ...     "disable_existing_loggers": False,
+    ...     "handlers": {"decklog": {"class": "decklog.logging.Handler", "path": path}},
+    ...     "loggers": {"bakery": {"level": "INFO", "handlers": ["decklog"]}},
     ... })
     """
 

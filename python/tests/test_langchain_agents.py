@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 import threading
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -90,6 +93,9 @@ def test_an_agent_that_calls_tools(log: decklog.Log, handler: CallbackHandler) -
     ]
 
 
+@pytest.mark.skipif(
+    sys.version_info < (3, 11), reason="LangChain does not pass on the callbacks of async agents"
+)
 def test_an_agent_with_async_tasks(log: decklog.Log, handler: CallbackHandler) -> None:
     async def ask(nth: int) -> None:
         wait = asks("wait_for", {"seconds": 0.01}, "call_1")
@@ -117,6 +123,9 @@ def test_an_agent_with_async_tasks(log: decklog.Log, handler: CallbackHandler) -
     assert all((it.latency_ms or 0) >= 10 for it in log.tool_calls())
 
 
+@pytest.mark.skipif(
+    sys.version_info < (3, 11), reason="LangChain does not pass on the callbacks of async agents"
+)
 def test_an_async_stream_of_an_agent(log: decklog.Log, handler: CallbackHandler) -> None:
     async def ask() -> int:
         made = agent(asks("get_weather", {"city": "Paris"}, "call_1"), AIMessage("Sunny."))
@@ -333,3 +342,44 @@ def test_values_without_a_form_in_json(log: decklog.Log, handler: CallbackHandle
     [call] = log.tool_calls()
     assert call.arguments_json == {"name": "\\udc80"}
     assert "allocate_lock" in str(call.outcome_json) or "lock" in str(call.outcome_json)
+
+
+def test_a_result_that_no_model_is_told(log: decklog.Log, handler: CallbackHandler) -> None:
+    @tool(return_direct=True)
+    def answer_directly(text: str) -> str:
+        """Answers."""
+        return f"directly: {text}"
+
+    made = agent(asks("answer_directly", {"text": "hi"}, "call_1"), tools=[answer_directly])
+    made.invoke({"messages": [("user", "Say hi")]}, {"callbacks": [handler]})
+    talk = talk_of(log, handler)
+    assert [it[1] for it in said(log, talk)][2:] == ["-> answer_directly", "directly: hi"]
+    if is_before_1():
+        return
+    answers = asks("Length", {"lines": 12}, "call_1")
+    schema = {"title": "Length", "type": "object", "properties": {"lines": {"type": "integer"}}}
+    strategy = pytest.importorskip("langchain.agents.structured_output").ToolStrategy(schema)
+    made = agent(answers, tools=[], response_format=strategy)
+    made.invoke({"messages": [("user", "How long?")]}, {"callbacks": [handler]})
+    handler.flush()
+    [call] = log.tool_calls(tool_name="Length")
+    assert call.status == "completed"
+
+
+def test_a_handler_for_each_run(log: decklog.Log) -> None:
+    memory = pytest.importorskip("langgraph.checkpoint.memory").InMemorySaver()
+    made = agent(*(AIMessage(f"answer {nth}") for nth in range(5)), checkpointer=memory)
+    handlers = []
+    for nth in range(5):
+        handler = CallbackHandler(log)
+        handlers.append(weakref.ref(handler))
+        config: Any = {"configurable": {"thread_id": "t"}, "callbacks": [handler]}
+        made.invoke({"messages": [("user", f"question {nth}")]}, config)
+        # It is dropped without a `close`, which records what is queued.
+        del handler, config
+        gc.collect()
+    assert [it() for it in handlers] == [None] * 5
+    [talk] = log.conversations()
+    assert talk.title == "question 0"
+    found = [it[1] for it in said(log, talk)][1:]
+    assert found == [it for nth in range(5) for it in (f"question {nth}", f"answer {nth}")]
