@@ -130,8 +130,9 @@ class _Observer:
                 exchange.ended(lambda: self._vendor.answered(exchange.what, response.json()))
 
         for name in ("parse", "read", "json", "text"):
-            if callable(method := getattr(result, name, None)):
-                setattr(result, name, self._reading(method, read))
+            # Others of them are properties, which would be read.
+            if callable(getattr(type(result), name, None)):
+                setattr(result, name, self._reading(getattr(result, name), read))
 
     def _reading(self, method: Callable[..., Any], read: Callable[[str, Any], None]) -> Callable[..., Any]:
         name = method.__name__
