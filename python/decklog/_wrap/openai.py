@@ -225,7 +225,7 @@ def _result(item: Any) -> Said:
 
 def _item_call(item: Any, kind: str) -> Call:
     args = (get(item, name) for name in ("arguments", "input", "action", "operation", "queries", "code"))
-    given = next((it for it in args if it is not None), {})
+    given: Any = next((it for it in args if it is not None), {})
     name = text(get(item, "name")) or kind.removesuffix("_call")
     call = Call(text(get(item, "call_id")), name, given if isinstance(given, str) else plain(given))
     if not call.id:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fake import CALL, chat, failed
 
-pytest.importorskip("openai")
+sdk = pytest.importorskip("openai")
 
 
 def user(text: str) -> dict[str, str]:
@@ -72,8 +72,6 @@ def test_an_answer_can_be_followed_in_two_ways(client: Any, server: Any, recorde
 
 
 def test_a_request_that_is_tried_again_is_recorded_once(client: Any, server: Any, recorded: Any) -> None:
-    import openai as sdk
-
     server.script = [failed(500), chat("4")]
     openai = recorded.wrap(client("openai"))
     with pytest.raises(sdk.InternalServerError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -19,7 +20,11 @@ from fake import (
     text_item,
 )
 
-pytest.importorskip("openai")
+openai = pytest.importorskip("openai")
+
+# Of older versions.
+helpers = pytest.mark.skipif(not hasattr(openai.resources.chat.Completions, "parse"), reason="no helpers")
+responses = pytest.mark.skipif(find_spec("openai.resources.responses") is None, reason="no Responses API")
 
 ASKED = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "How long is main.rs?"}]
 TOKENS = {"tokens_in": 20, "tokens_out": 9, "tokens_cache_read": 12, "tokens_reasoning": 4}
@@ -65,6 +70,7 @@ def test_usage_is_not_asked_for(same: Any, recorded: Any, server: Any) -> None:
     assert recorded.messages()[-1].tokens_in is None
 
 
+@helpers
 def test_the_stream_helper_is_recorded(same: Any, recorded: Any, is_async: bool) -> None:
     def streamed(client: Any) -> Any:
         return client.chat.completions.stream(model="gpt-5", messages=ASKED)
@@ -74,6 +80,7 @@ def test_the_stream_helper_is_recorded(same: Any, recorded: Any, is_async: bool)
     assert recorded.messages()[-1].error is None
 
 
+@helpers
 def test_a_parsed_completion_is_recorded(same: Any, recorded: Any, is_async: bool) -> None:
     from pydantic import BaseModel
 
@@ -87,6 +94,7 @@ def test_a_parsed_completion_is_recorded(same: Any, recorded: Any, is_async: boo
     assert recorded.said()[-1] == ("assistant", '{"lines": 12}')
 
 
+@helpers
 def test_an_answer_that_was_cut_is_recorded_with_the_error_of_parse(same: Any, recorded: Any) -> None:
     from pydantic import BaseModel
 
@@ -120,18 +128,18 @@ def test_a_loop_with_a_tool_is_one_conversation(
 ) -> None:
     called = Reply(events=CHAT_CALL_EVENTS) if streamed else chat(None, [CALL])
     server.script = [called, chat("12 lines.")]
-    openai = recorded.wrap(client("openai"))
+    wrapped = recorded.wrap(client("openai"))
     history: list[Any] = list(ASKED)
     if streamed:
-        for _ in openai.chat.completions.create(model="gpt-5", messages=history, stream=True):
+        for _ in wrapped.chat.completions.create(model="gpt-5", messages=history, stream=True):
             pass
         history.append({"role": "assistant", "tool_calls": [CALL]})
     else:
         # The object of the SDK itself is sent back.
-        history.append(openai.chat.completions.create(model="gpt-5", messages=history).choices[0].message)
+        history.append(wrapped.chat.completions.create(model="gpt-5", messages=history).choices[0].message)
     assert recorded.calls() == [("call_1", "count_lines", {"path": "main.rs"}, "requested", None)]
     history.append({"role": "tool", "tool_call_id": "call_1", "content": '{"lines": 12}'})
-    openai.chat.completions.create(model="gpt-5", messages=history)
+    wrapped.chat.completions.create(model="gpt-5", messages=history)
 
     assert recorded.said() == [*SAID[:2], ("assistant", ""), ("tool", '{"lines": 12}'), SAID[2]]
     assert recorded.calls() == [("call_1", "count_lines", {"path": "main.rs"}, "completed", {"lines": 12})]
@@ -147,6 +155,7 @@ def response(**more: Any) -> Any:
     return lambda client: client.responses.create(**given)
 
 
+@responses
 def test_a_response_is_recorded(same: Any, recorded: Any, is_async: bool) -> None:
     same("openai", is_async, response(), Reply(response_body([REASONING, text_item("12 lines.")])))
     assert recorded.said() == SAID
@@ -154,6 +163,7 @@ def test_a_response_is_recorded(same: Any, recorded: Any, is_async: bool) -> Non
     assert (answer.reasoning, tokens(answer)) == ("Count them.", TOKENS)
 
 
+@responses
 def test_a_streamed_response_is_recorded(same: Any, recorded: Any, is_async: bool) -> None:
     reply = Reply(events=response_events([REASONING, text_item("12 |lines.")]))
     same("openai", is_async, response(stream=True), reply)
@@ -161,6 +171,7 @@ def test_a_streamed_response_is_recorded(same: Any, recorded: Any, is_async: boo
     assert tokens(recorded.messages()[-1]) == TOKENS
 
 
+@responses
 def test_the_stream_helper_of_responses_is_recorded(same: Any, recorded: Any, is_async: bool) -> None:
     def streamed(client: Any) -> Any:
         return client.responses.stream(model="gpt-5", input="How long is main.rs?")
@@ -169,6 +180,7 @@ def test_the_stream_helper_of_responses_is_recorded(same: Any, recorded: Any, is
     assert recorded.said()[-1] == ("assistant", "12 |lines.")
 
 
+@responses
 def test_a_parsed_response_is_recorded(same: Any, recorded: Any) -> None:
     from pydantic import BaseModel
 
@@ -182,6 +194,7 @@ def test_a_parsed_response_is_recorded(same: Any, recorded: Any) -> None:
     assert recorded.said()[-1] == ("assistant", '{"lines": 12}')
 
 
+@responses
 def test_a_response_that_was_cancelled_has_what_was_received(same: Any, recorded: Any, is_async: bool) -> None:
     reply = Reply(events=response_events([text_item("12 |lines.")]), waits=True)
     reply.events = reply.events[:4]  # type: ignore[index]
@@ -191,6 +204,7 @@ def test_a_response_that_was_cancelled_has_what_was_received(same: Any, recorded
     assert answer.model_used == "gpt-5-2026"
 
 
+@responses
 @pytest.mark.parametrize("by_id", [False, True])
 def test_responses_with_a_tool_are_one_conversation(
     client: Any, server: Any, recorded: Any, by_id: bool
@@ -199,24 +213,26 @@ def test_responses_with_a_tool_are_one_conversation(
         Reply(response_body([REASONING, CALL_ITEM], id="resp_1")),
         Reply(response_body([text_item("12 lines.")], id="resp_2")),
     ]
-    openai = recorded.wrap(client("openai"))
-    first = response()(openai)
+    wrapped = recorded.wrap(client("openai"))
+    first = response()(wrapped)
     result = {"type": "function_call_output", "call_id": "call_1", "output": "12"}
     if by_id:
-        response(input=[result], previous_response_id=first.id)(openai)
+        response(input=[result], previous_response_id=first.id)(wrapped)
     else:
         asked = {"role": "user", "content": "How long is main.rs?"}
-        response(input=[asked, *first.output, result])(openai)
+        response(input=[asked, *first.output, result])(wrapped)
     assert recorded.said() == [*SAID[:2], ("assistant", ""), ("tool", "12"), SAID[2]]
     assert recorded.calls() == [("call_1", "count_lines", {"path": "main.rs"}, "completed", "12")]
 
 
+@responses
 def test_a_tool_of_the_vendor_is_a_completed_call(same: Any, recorded: Any) -> None:
     search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "q"}}
     same("openai", False, response(), Reply(response_body([search, text_item("12 lines.")])))
     assert recorded.calls() == [("ws_1", "web_search", {"type": "search", "query": "q"}, "completed", None)]
 
 
+@responses
 def test_a_response_that_failed_is_an_error(same: Any, recorded: Any) -> None:
     body = response_body([], status="failed", error={"code": "server_error", "message": "No luck."})
     same("openai", False, response(), Reply(body))

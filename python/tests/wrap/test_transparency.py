@@ -17,7 +17,7 @@ from fake import CHAT_EVENTS, TEXT_BLOCK, Reply, chat, message, message_events
 
 import decklog
 
-pytest.importorskip("openai")
+sdk = pytest.importorskip("openai")
 
 ASKED = [{"role": "user", "content": "How long is main.rs?"}]
 GIVEN: dict[str, Any] = {"model": "gpt-5", "messages": ASKED}
@@ -119,21 +119,21 @@ def test_a_stream_that_is_dropped_is_cancelled(client: Any, server: Any, recorde
             next(stream)
         response = stream.response
         del stream
-        # One of the SDKs leaves it to the garbage collector.
+        # Some versions leave it to the garbage collector, and some to the server.
         dropped = response.is_closed
         gc.collect()
         closed.append((dropped, response.is_closed))
     assert closed[0] == closed[1]
-    assert closed[1][1]
     answer = recorded.messages()[-1]
     assert (answer.content, answer.error_type) == ("12 ", "cancelled")
 
 
+@pytest.mark.skipif(not hasattr(sdk.resources.chat.Completions, "stream"), reason="no helpers")
 def test_a_stream_helper_that_is_left_is_cancelled(client: Any, server: Any, recorded: Any) -> None:
     server.script = [Reply(events=CHAT_EVENTS[:2], waits=True)]
     with recorded.wrap(client("openai")).chat.completions.stream(**GIVEN) as stream:
         for event in stream:
-            if event.type == "content.delta":
+            if event.type == "content.delta" and event.delta:
                 break
         # It is recorded when it is closed, not when it is dropped.
     answer = recorded.messages()[-1]
@@ -266,9 +266,7 @@ def test_odd_messages_are_the_servers_to_refuse(same: Any, recorded: Any) -> Non
 
 
 def test_a_client_of_another_kind_is_refused(tmp_path: Path) -> None:
-    import openai
-
-    for other in (object(), openai.OpenAI, None):
+    for other in (object(), sdk.OpenAI, None):
         with pytest.raises(TypeError, match="cannot be wrapped") as raised:
             decklog.wrap(other, path=tmp_path / "log")
         assert isinstance(raised.value, decklog.InvalidInputError)
