@@ -134,7 +134,9 @@ class _Observer:
             if callable(getattr(type(result), name, None)):
                 setattr(result, name, self._reading(getattr(result, name), read))
 
-    def _reading(self, method: Callable[..., Any], read: Callable[[str, Any], None]) -> Callable[..., Any]:
+    def _reading(
+        self, method: Callable[..., Any], read: Callable[[str, Any], None]
+    ) -> Callable[..., Any]:
         name = method.__name__
 
         async def awaited(reading: Any) -> Any:
@@ -176,7 +178,9 @@ def _received(vendor: Vendor, what: str, error: BaseException) -> Callable[[], A
 class _Reading:
     """A stream while it is read."""
 
-    def __init__(self, exchange: Exchange, vendor: Vendor, recorder: Recorder, response: Any) -> None:
+    def __init__(
+        self, exchange: Exchange, vendor: Vendor, recorder: Recorder, response: Any
+    ) -> None:
         self._exchange = exchange
         self._recorder = recorder
         self._response = response

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import threading
 import time
 import uuid
 import weakref
-from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ForkedError
+from ._places import Place, Recent, conversation_id, with_system
 from ._said import NAME_BYTES_MAX, Answer, Asked, Call, Said, is_json, joined, key_after
 
 if TYPE_CHECKING:
@@ -24,13 +23,6 @@ if TYPE_CHECKING:
     OnError: TypeAlias = Callable[[Exception, str, str], object]
     _Kind: TypeAlias = Literal["conversation_turns", "messages", "tool_calls"]
 
-_NAMESPACE = uuid.UUID("9e2e0448-885d-554a-ae4d-caca47215e7c")
-"""The namespace of derived ids."""
-
-REMEMBERED_MAX = 4096
-"""Maximum number of answers, and of calls without an outcome, that a client remembers. A request that
-continues a forgotten answer starts a new conversation."""
-
 _TITLE_CHARS_MAX = 80
 
 CANCELLED = "cancelled"
@@ -41,25 +33,16 @@ TOOL_ERROR = "tool_error"
 
 _logger = logging.getLogger("decklog")
 
-
-class _Place(NamedTuple):
-    """Where a conversation goes on. Only texts, which the garbage collector need not visit."""
-
-    conversation: str
-    turn: str
-    key: str
-    systems: str
-    """The hashes of the system messages that the conversation has."""
+_RECORDERS: weakref.WeakSet[Recorder] = weakref.WeakSet()
 
 
-class _Recent(OrderedDict[str, Any]):
-    """The latest entries."""
+def _after_fork() -> None:
+    for it in list(_RECORDERS):
+        it.after_fork()
 
-    def put(self, key: str, value: Any) -> None:
-        self[key] = value
-        self.move_to_end(key)
-        while len(self) > REMEMBERED_MAX:
-            self.popitem(last=False)
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Recorder:
@@ -78,23 +61,23 @@ class Recorder:
         """The number of failures to record."""
         self._on_error = on_error
         self._log = log
-        self._is_own = capture is None
+        self._path = None if log is None or capture is not None else log.path
         self._capture = capture
-        self._pid = os.getpid()
         # An object that is dropped while the lock is held may record that it was cancelled.
         self._lock = threading.RLock()
-        self._places = _Recent()
-        self._calls = _Recent()
-        self._given: _Place | None = None
+        self._places = Recent()
+        self._calls = Recent()
+        self._given: Place | None = None
         self._session: str | None = None
-        if self._is_own and log is not None:
+        if capture is None and log is not None:
             self._capture = log.capture(on_error=self._on_lost())
         if conversation is not None:
-            id = _conversation_id(conversation)
+            id = conversation_id(conversation)
             self._session = None if id == conversation else conversation
-            self._given = _Place(id, "", "", "")
+            self._given = Place(id, "", "", "")
             if log is not None:
                 self._recall(log, id)
+        _RECORDERS.add(self)
 
     # Failures.
 
@@ -140,27 +123,36 @@ class Recorder:
             self.failed_to_record(error, kind, str(record.get("id") or record.get("call_id") or ""))
 
     def _queue(self) -> Capture:
-        if self._is_own and self._log is not None and self._pid != os.getpid():
+        if self._capture is None and self._path is not None:
             from .._log import open
 
-            # A child that was forked has to open the log again.
-            self._log = open(self._log.path)
+            self._log = open(self._path)
             self._capture = self._log.capture(on_error=self._on_lost())
-            self._pid = os.getpid()
         if self._capture is None:
-            raise ForkedError("the log is not open in this process")
+            raise ForkedError(
+                "the capture was made before the process was forked: wrap a client in the child"
+            )
         return self._capture
+
+    def after_fork(self) -> None:
+        """Drops what a child that was forked may not use. It opens the log at its first request."""
+        self._lock = threading.RLock()
+        self._log = self._capture = None
 
     # What the log has.
 
     def _recall(self, log: Log, id: str) -> None:
         """Finds the place at the end of a conversation that the log has."""
-        place = _Place(id, "", "", "")
+        place = Place(id, "", "", "")
         for it in log.messages(conversation_id=id):
-            fields = {"content": it.content, "tool_call_id": it.tool_call_id, "tool_result": it.tool_result}
+            fields = {
+                "content": it.content,
+                "tool_call_id": it.tool_call_id,
+                "tool_result": it.tool_result,
+            }
             if it.role == "system":
                 if it.error is None:
-                    place = place._replace(systems=_with(place.systems, it.content))
+                    place = place._replace(systems=with_system(place.systems, it.content))
                 continue
             if it.error is not None or it.part_of is not None:
                 continue
@@ -172,7 +164,7 @@ class Recorder:
                         self._calls.put(f"{id} {call.call_id}", (call.request_id, call.call_id))
         self._given = place._replace(key="")
 
-    def _remember(self, place: _Place, fields: Mapping[str, Any]) -> None:
+    def _remember(self, place: Place, fields: Mapping[str, Any]) -> None:
         self._places.put(place.key, place)
         if self._given is not None:
             # The history of a later request may begin after the start of the conversation.
@@ -191,7 +183,10 @@ class Recorder:
             if not place.turn:
                 self._start(place.conversation, said)
             for it in systems:
-                known, place = place.systems, place._replace(systems=_with(place.systems, joined(it.texts)))
+                known, place = (
+                    place.systems,
+                    place._replace(systems=with_system(place.systems, joined(it.texts))),
+                )
                 if known != place.systems:
                     place = self._say(place, it)
             for it in new:
@@ -200,20 +195,22 @@ class Recorder:
                 self._given = place._replace(key="")
             return Exchange(self, place, asked)
 
-    def _place(self, asked: Asked, said: list[Said]) -> tuple[_Place, list[Said]]:
+    def _place(self, asked: Asked, said: list[Said]) -> tuple[Place, list[Said]]:
         """Where a request goes on, and which of its messages are new there."""
         fields = [it.fields() for it in said]
-        start = self._given or _Place("", "", "", "")
+        start = self._given or Place("", "", "", "")
         if asked.after and (known := self._places.get(f"response {asked.after}")) is not None:
             start = known
         key = start.key
-        places: list[_Place | None] = []
+        places: list[Place | None] = []
         for it, its in zip(said, fields):
             key = key_after(key, it.role, its)
             places.append(self._places.get(key))
         if self._given is not None and start is self._given and not any(places):
             places = [
-                self._places.get(key_after("answer", "assistant", its)) if it.role == "assistant" else None
+                self._places.get(key_after("answer", "assistant", its))
+                if it.role == "assistant"
+                else None
                 for it, its in zip(said, fields)
             ]
         for at in range(len(places) - 1, -1, -1):
@@ -239,23 +236,42 @@ class Recorder:
     # Messages.
 
     def _say(
-        self, place: _Place, said: Said, fields: Mapping[str, Any] | None = None, *, part_of: str | None = None
-    ) -> _Place:
+        self,
+        place: Place,
+        said: Said,
+        fields: Mapping[str, Any] | None = None,
+        *,
+        part_of: str | None = None,
+    ) -> Place:
         """Records a message with its turn, its calls or its result. Returns the place after it."""
         id = str(uuid.uuid4())
-        turn = {"id": id, "kind": said.role, "content": said.content(), "thread_id": place.conversation}
+        turn = {
+            "id": id,
+            "kind": said.role,
+            "content": said.content(),
+            "thread_id": place.conversation,
+        }
         turn["message_id"] = part_of or id
         if place.turn:
             turn["parent_id"] = place.turn
         self._put("conversation_turns", turn)
         its = said.fields()
-        message = {"id": id, "conversation_id": place.conversation, "role": said.role, **its, **(fields or {})}
+        message = {
+            "id": id,
+            "conversation_id": place.conversation,
+            "role": said.role,
+            **its,
+            **(fields or {}),
+        }
         if part_of is not None:
             message["part_of"] = part_of
         if said.is_failure:
             message["error_type"] = TOOL_ERROR
         for name in ("tool_name", "tool_call_id", "model_used", "error_type"):
-            if not message.get(name) or len(message[name].encode("utf-8", "replace")) > NAME_BYTES_MAX:
+            if (
+                not message.get(name)
+                or len(message[name].encode("utf-8", "replace")) > NAME_BYTES_MAX
+            ):
                 message.pop(name, None)
         args = message.get("tool_args")
         if isinstance(args, str) and not is_json(args):
@@ -268,9 +284,13 @@ class Recorder:
         if said.answers is not None:
             self._result(place, said, its["tool_result"])
         place = place._replace(turn=id)
-        return place if said.role == "system" else place._replace(key=key_after(place.key, said.role, its))
+        return (
+            place
+            if said.role == "system"
+            else place._replace(key=key_after(place.key, said.role, its))
+        )
 
-    def _call(self, place: _Place, turn: str, nth: int, call: Call) -> None:
+    def _call(self, place: Place, turn: str, nth: int, call: Call) -> None:
         call_id = call.id or f"{turn}:{nth}"
         requested = {
             "op": "requested",
@@ -284,12 +304,14 @@ class Recorder:
         self._put("tool_calls", requested)
         self._calls.put(f"{place.conversation} {call_id}", (turn, call_id))
         if call.status != "requested":
-            self._done(place, call_id, call.outcome, str(call.outcome) if call.status == "failed" else None)
+            self._done(
+                place, call_id, call.outcome, str(call.outcome) if call.status == "failed" else None
+            )
 
-    def _result(self, place: _Place, said: Said, result: str) -> None:
+    def _result(self, place: Place, said: Said, result: str) -> None:
         self._done(place, said.answers or "", result, result if said.is_failure else None)
 
-    def _done(self, place: _Place, call_id: str, outcome: Any, error: str | None) -> None:
+    def _done(self, place: Place, call_id: str, outcome: Any, error: str | None) -> None:
         # A result that is sent again changes nothing: a call has one outcome.
         turn, call_id = self._calls.pop(f"{place.conversation} {call_id}", (None, ""))
         if turn is None:
@@ -339,7 +361,7 @@ class Exchange:
 
     __slots__ = ("_is_ended", "_recorder", "model", "place", "started", "talk", "what")
 
-    def __init__(self, recorder: Recorder, place: _Place, asked: Asked) -> None:
+    def __init__(self, recorder: Recorder, place: Place, asked: Asked) -> None:
         self._recorder = recorder
         self._is_ended = False
         self.place = place
@@ -376,17 +398,3 @@ def _failure(error: BaseException) -> tuple[str, str]:
         return CANCELLED, f"the caller cancelled the request: {type(error).__name__}"
     kind = type(error).__name__
     return kind, str(error) or kind
-
-
-def _with(systems: str, content: str) -> str:
-    """The hashes of system messages, with that of one more."""
-    digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return systems if digest in systems.split() else f"{systems} {digest}".strip()
-
-
-def _conversation_id(name: str) -> str:
-    """The id of a conversation: the name itself if it is a UUID."""
-    try:
-        return str(uuid.UUID(name))
-    except ValueError:
-        return str(uuid.uuid5(_NAMESPACE, f"wrap:conversation:{name}"))

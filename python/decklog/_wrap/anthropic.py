@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._said import Answer, Asked, Assembler, Call, Said, get, joined, listed, number, plain, shown, text, tokens
+from ._said import (
+    Answer,
+    Asked,
+    Assembler,
+    Call,
+    Said,
+    get,
+    joined,
+    listed,
+    number,
+    plain,
+    shown,
+    text,
+    tokens,
+)
 
 
 class Anthropic:
@@ -27,7 +41,9 @@ class Anthropic:
 
     def answered(self, what: str, response: Any, /) -> Answer:
         """The answer in a response."""
-        return _answer(response, get(response, "content"), get(response, "stop_reason"), get(response, "usage"))
+        return _answer(
+            response, get(response, "content"), get(response, "stop_reason"), get(response, "usage")
+        )
 
     def assembler(self, what: str, /) -> Assembler:
         """What puts the answer of a stream together."""
@@ -52,7 +68,9 @@ def _message(message: Any) -> list[Said]:
 
 
 def _result(block: Any) -> Said:
-    said = Said("tool", answers=text(get(block, "tool_use_id")), is_failure=get(block, "is_error") is True)
+    said = Said(
+        "tool", answers=text(get(block, "tool_use_id")), is_failure=get(block, "is_error") is True
+    )
     _add_blocks(said, get(block, "content"))
     return said
 

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ._said import Answer, Asked, Assembler, Call, Role, Said, get, joined, listed, number, plain, shown, text, tokens
+from ._said import (
+    Answer,
+    Asked,
+    Assembler,
+    Call,
+    Role,
+    Said,
+    get,
+    joined,
+    listed,
+    number,
+    plain,
+    shown,
+    text,
+    tokens,
+)
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -40,7 +55,9 @@ class OpenAI:
         # A conversation that the vendor keeps has the same place as a response before this one.
         talk = get(body, "conversation")
         talk = talk if isinstance(talk, str) else get(talk, "id")
-        return Asked("responses", said, model, text(get(body, "previous_response_id")) or text(talk))
+        return Asked(
+            "responses", said, model, text(get(body, "previous_response_id")) or text(talk)
+        )
 
     def answered(self, what: str, response: Any, /) -> Answer:
         """The answer in a response."""
@@ -71,7 +88,9 @@ def _message(message: Any) -> Said:
     _add_parts(said, get(message, "content"))
     said.texts.append(text(get(message, "refusal")))
     # Not OpenAI's own, but of servers that speak its protocol.
-    said.reasoning.append(text(get(message, "reasoning_content")) or text(get(message, "reasoning")))
+    said.reasoning.append(
+        text(get(message, "reasoning_content")) or text(get(message, "reasoning"))
+    )
     for call in listed(get(message, "tool_calls")):
         said.calls.append(_call(call))
     if (function := get(message, "function_call")) is not None and get(function, "name"):
@@ -158,7 +177,9 @@ class _Choice:
             if piece := text(get(delta, name)):
                 self._texts.setdefault(name, []).append(piece)
         for call in listed(get(delta, "tool_calls")):
-            known = self._calls.setdefault(number(get(call, "index")), {"id": "", "name": "", "args": ""})
+            known = self._calls.setdefault(
+                number(get(call, "index")), {"id": "", "name": "", "args": ""}
+            )
             function = get(call, "function")
             if function is None:
                 function = get(call, "custom")
@@ -224,7 +245,9 @@ def _result(item: Any) -> Said:
 
 
 def _item_call(item: Any, kind: str) -> Call:
-    args = (get(item, name) for name in ("arguments", "input", "action", "operation", "queries", "code"))
+    args = (
+        get(item, name) for name in ("arguments", "input", "action", "operation", "queries", "code")
+    )
     given: Any = next((it for it in args if it is not None), {})
     name = text(get(item, "name")) or kind.removesuffix("_call")
     call = Call(text(get(item, "call_id")), name, given if isinstance(given, str) else plain(given))
@@ -320,5 +343,7 @@ class _Response:
         elif item.get("type") == "reasoning":
             item["summary"] = [{"type": "summary_text", "text": it} for it in thoughts if it]
         else:
-            item["arguments"] = pieces.get("function_call_arguments") or pieces.get("custom_tool_call_input", "")
+            item["arguments"] = pieces.get("function_call_arguments") or pieces.get(
+                "custom_tool_call_input", ""
+            )
         return item

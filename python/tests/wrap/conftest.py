@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,9 @@ class Recorded:
         self.capture = self.log.capture(on_error=lambda *error: self.lost.append(error))
 
     def wrap(self, client: Any, **more: Any) -> Any:
-        wrapped = decklog.wrap(client, log=self.log, capture=self.capture, on_error=self._lost, **more)
+        wrapped = decklog.wrap(
+            client, log=self.log, capture=self.capture, on_error=self._lost, **more
+        )
         assert wrapped is client
         return wrapped
 
@@ -64,7 +67,10 @@ class Recorded:
     def calls(self) -> list[tuple[Any, ...]]:
         self.flush()
         calls = self.log.tool_calls(order="asc")
-        return [(it.call_id, it.tool_name, it.arguments_json, it.status, it.outcome_json) for it in calls]
+        return [
+            (it.call_id, it.tool_name, it.arguments_json, it.status, it.outcome_json)
+            for it in calls
+        ]
 
 
 @pytest.fixture
@@ -89,11 +95,18 @@ def _client(vendor: str, is_async: bool, url: str, **more: Any) -> Any:
 
 
 @pytest.fixture
-def client(server: Server) -> Callable[..., Any]:
-    def made(vendor: str, is_async: bool = False, **more: Any) -> Any:
-        return _client(vendor, is_async, server.url, **more)
+def client(server: Server) -> Iterator[Callable[..., Any]]:
+    clients: weakref.WeakSet[Any] = weakref.WeakSet()
 
-    return made
+    def made(vendor: str, is_async: bool = False, **more: Any) -> Any:
+        client = _client(vendor, is_async, server.url, **more)
+        if not is_async:
+            clients.add(client)
+        return client
+
+    yield made
+    for it in list(clients):
+        it.close()
 
 
 def plain(value: Any) -> Any:
@@ -158,7 +171,9 @@ Same = Callable[..., Any]
 def same(server: Server, client: Callable[..., Any], recorded: Recorded) -> Same:
     """Asks with a client as it is and with a wrapped one, and compares."""
 
-    def compared(vendor: str, is_async: bool, ask: Callable[[Any], Any], *script: Any, **more: Any) -> Any:
+    def compared(
+        vendor: str, is_async: bool, ask: Callable[[Any], Any], *script: Any, **more: Any
+    ) -> Any:
         stop_after = more.pop("stop_after", None)
         results = []
         for of in (lambda it: it, recorded.wrap):

@@ -83,7 +83,9 @@ class Server:
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         server.daemon_threads = True
         self.url = f"http://127.0.0.1:{server.server_port}"
-        threading.Thread(target=server.serve_forever, daemon=True, kwargs={"poll_interval": 0.01}).start()
+        threading.Thread(
+            target=server.serve_forever, daemon=True, kwargs={"poll_interval": 0.01}
+        ).start()
         return server
 
 
@@ -143,7 +145,9 @@ CHAT_EVENTS = [
 
 CHAT_CALL_EVENTS = [
     chunk({"role": "assistant", "content": None}),
-    chunk({"tool_calls": [{"index": 0, **CALL, "function": {"name": "count_lines", "arguments": ""}}]}),
+    chunk(
+        {"tool_calls": [{"index": 0, **CALL, "function": {"name": "count_lines", "arguments": ""}}]}
+    ),
     chunk({"tool_calls": [{"index": 0, "function": {"arguments": '{"path": '}}]}),
     chunk({"tool_calls": [{"index": 0, "function": {"arguments": '"main.rs"}'}}]}),
     chunk({}, "tool_calls"),
@@ -160,12 +164,22 @@ RESPONSE_USAGE = {
     "output_tokens_details": {"reasoning_tokens": 4},
 }
 
-REASONING = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Count them."}]}
+REASONING = {
+    "type": "reasoning",
+    "id": "rs_1",
+    "summary": [{"type": "summary_text", "text": "Count them."}],
+}
 
 
 def text_item(text: str, status: str = "completed") -> Any:
     content = [{"type": "output_text", "text": text, "annotations": []}]
-    return {"type": "message", "id": "msg_1", "role": "assistant", "status": status, "content": content}
+    return {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": status,
+        "content": content,
+    }
 
 
 CALL_ITEM = {
@@ -178,7 +192,9 @@ CALL_ITEM = {
 }
 
 
-def response_body(output: list[Any], id: str = "resp_1", status: str = "completed", **more: Any) -> Any:
+def response_body(
+    output: list[Any], id: str = "resp_1", status: str = "completed", **more: Any
+) -> Any:
     return {
         "id": id,
         "object": "response",
@@ -199,13 +215,17 @@ def response_events(output: list[Any]) -> list[Any]:
     events: list[Any] = [{"type": "response.created", "response": start}]
     for at, item in enumerate(output):
         place = {"output_index": at, "item_id": item["id"], "content_index": 0}
-        begun = {**item, "content": [], "status": "in_progress"} if item["type"] == "message" else item
+        begun = (
+            {**item, "content": [], "status": "in_progress"} if item["type"] == "message" else item
+        )
         events.append({"type": "response.output_item.added", **place, "item": begun})
         if item["type"] == "message":
             part = {"type": "output_text", "text": "", "annotations": []}
             events.append({"type": "response.content_part.added", **place, "part": part})
             for delta in item["content"][0]["text"].split("|"):
-                events.append({"type": "response.output_text.delta", **place, "delta": delta, "logprobs": []})
+                events.append(
+                    {"type": "response.output_text.delta", **place, "delta": delta, "logprobs": []}
+                )
         events.append({"type": "response.output_item.done", **place, "item": item})
     events.append({"type": "response.completed", "response": response_body(output)})
     return [{**event, "sequence_number": at} for at, event in enumerate(events)]
@@ -222,7 +242,12 @@ MESSAGE_USAGE = {
 }
 
 TEXT_BLOCK = {"type": "text", "text": "12 lines."}
-CALL_BLOCK = {"type": "tool_use", "id": "toolu_1", "name": "count_lines", "input": {"path": "main.rs"}}
+CALL_BLOCK = {
+    "type": "tool_use",
+    "id": "toolu_1",
+    "name": "count_lines",
+    "input": {"path": "main.rs"},
+}
 
 
 def message(content: list[Any], reason: str = "end_turn") -> Reply:
@@ -252,7 +277,9 @@ def message_events(content: list[Any], reason: str = "end_turn") -> list[Any]:
         empty = {**block, "input": {}} if name == "partial_json" else {**block, name: ""}
         events.append({"type": "content_block_start", "index": at, "content_block": empty})
         for piece in (whole[:3], whole[3:]):
-            events.append({"type": "content_block_delta", "index": at, "delta": {"type": delta, name: piece}})
+            events.append(
+                {"type": "content_block_delta", "index": at, "delta": {"type": delta, name: piece}}
+            )
         events.append({"type": "content_block_stop", "index": at})
     delta = {"stop_reason": reason, "stop_sequence": None}
     events.append({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 9}})

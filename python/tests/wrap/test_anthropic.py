@@ -40,7 +40,12 @@ def test_a_message_is_recorded(same: Any, recorded: Any, is_async: bool) -> None
 
 
 def test_a_streamed_message_is_recorded(same: Any, recorded: Any, is_async: bool) -> None:
-    same("anthropic", is_async, ask(stream=True), Reply(events=message_events([THINKING, TEXT_BLOCK])))
+    same(
+        "anthropic",
+        is_async,
+        ask(stream=True),
+        Reply(events=message_events([THINKING, TEXT_BLOCK])),
+    )
     assert recorded.said() == SAID
     answer = recorded.messages()[-1]
     assert tokens(answer) == TOKENS
@@ -62,7 +67,11 @@ def test_a_loop_with_a_tool_is_one_conversation(
     client: Any, server: Any, recorded: Any, streamed: bool, is_error: bool
 ) -> None:
     called = [{"type": "text", "text": "I will look."}, CALL_BLOCK]
-    reply = Reply(events=message_events(called, "tool_use")) if streamed else message(called, "tool_use")
+    reply = (
+        Reply(events=message_events(called, "tool_use"))
+        if streamed
+        else message(called, "tool_use")
+    )
     server.script = [reply, message([TEXT_BLOCK])]
     anthropic = recorded.wrap(client("anthropic"))
     if streamed:
@@ -71,8 +80,17 @@ def test_a_loop_with_a_tool_is_one_conversation(
     else:
         answer = anthropic.messages.create(**GIVEN)
     assert recorded.calls() == [("toolu_1", "count_lines", {"path": "main.rs"}, "requested", None)]
-    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "12", "is_error": is_error}
-    history = [*ASKED, {"role": "assistant", "content": answer.content}, {"role": "user", "content": [result]}]
+    result = {
+        "type": "tool_result",
+        "tool_use_id": "toolu_1",
+        "content": "12",
+        "is_error": is_error,
+    }
+    history = [
+        *ASKED,
+        {"role": "assistant", "content": answer.content},
+        {"role": "user", "content": [result]},
+    ]
     anthropic.messages.create(**{**GIVEN, "messages": history})
 
     assert recorded.said() == [*SAID[:2], ("assistant", "I will look."), ("tool", "12"), SAID[2]]
@@ -90,7 +108,12 @@ def test_a_loop_with_a_tool_is_one_conversation(
 
 def test_a_tool_of_the_vendor_is_a_completed_call(same: Any, recorded: Any) -> None:
     content = [
-        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}},
+        {
+            "type": "server_tool_use",
+            "id": "srvtoolu_1",
+            "name": "web_search",
+            "input": {"query": "q"},
+        },
         {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
         TEXT_BLOCK,
     ]
@@ -99,12 +122,22 @@ def test_a_tool_of_the_vendor_is_a_completed_call(same: Any, recorded: Any) -> N
 
 
 def test_images_are_named_and_not_stored(same: Any, recorded: Any) -> None:
-    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
-    same("anthropic", False, ask(messages=[{"role": "user", "content": [image]}]), message([TEXT_BLOCK]))
+    image = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"},
+    }
+    same(
+        "anthropic",
+        False,
+        ask(messages=[{"role": "user", "content": [image]}]),
+        message([TEXT_BLOCK]),
+    )
     assert recorded.said()[1] == ("user", "[image]")
 
 
-def test_a_stream_that_was_cancelled_has_what_was_received(same: Any, recorded: Any, is_async: bool) -> None:
+def test_a_stream_that_was_cancelled_has_what_was_received(
+    same: Any, recorded: Any, is_async: bool
+) -> None:
     events = message_events([TEXT_BLOCK])[:3]
     same("anthropic", is_async, ask(stream=True), Reply(events=events, waits=True), stop_after=3)
     answer = recorded.messages()[-1]
@@ -112,13 +145,17 @@ def test_a_stream_that_was_cancelled_has_what_was_received(same: Any, recorded: 
     assert answer.model_used == "claude-5-2026"
 
 
-def test_a_stream_that_is_left_after_its_last_event_is_complete(same: Any, recorded: Any, is_async: bool) -> None:
+def test_a_stream_that_is_left_after_its_last_event_is_complete(
+    same: Any, recorded: Any, is_async: bool
+) -> None:
     events = message_events([TEXT_BLOCK])
     same("anthropic", is_async, ask(stream=True), Reply(events=events), stop_after=len(events))
     assert recorded.messages()[-1].error is None
 
 
-def test_an_error_within_a_stream_is_recorded_and_raised(same: Any, recorded: Any, is_async: bool) -> None:
+def test_an_error_within_a_stream_is_recorded_and_raised(
+    same: Any, recorded: Any, is_async: bool
+) -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     events = [*message_events([TEXT_BLOCK])[:3], error]
     raised = same("anthropic", is_async, ask(stream=True), Reply(events=events))
@@ -129,7 +166,9 @@ def test_an_error_within_a_stream_is_recorded_and_raised(same: Any, recorded: An
 
 
 @pytest.mark.parametrize("status", [400, 429, 500])
-def test_an_error_is_recorded_and_raised(same: Any, recorded: Any, is_async: bool, status: int) -> None:
+def test_an_error_is_recorded_and_raised(
+    same: Any, recorded: Any, is_async: bool, status: int
+) -> None:
     raised = same("anthropic", is_async, ask(), failed(status))
     answer = recorded.messages()[-1]
     assert (answer.error_type, answer.error) == (raised[0].__name__, raised[1])
@@ -137,5 +176,10 @@ def test_an_error_is_recorded_and_raised(same: Any, recorded: Any, is_async: boo
 
 
 def test_a_beta_message_is_recorded(same: Any, recorded: Any) -> None:
-    same("anthropic", False, lambda client: client.beta.messages.create(**GIVEN), message([TEXT_BLOCK]))
+    same(
+        "anthropic",
+        False,
+        lambda client: client.beta.messages.create(**GIVEN),
+        message([TEXT_BLOCK]),
+    )
     assert recorded.said() == SAID

@@ -30,7 +30,11 @@ def test_a_history_is_recorded_once(client: Any, server: Any, recorded: Any) -> 
         history.append(user(f"question {nth}"))
         ask(openai, *history)
         history.append(assistant(f"answer {nth}"))
-    said = [it for nth in range(20) for it in (("user", f"question {nth}"), ("assistant", f"answer {nth}"))]
+    said = [
+        it
+        for nth in range(20)
+        for it in (("user", f"question {nth}"), ("assistant", f"answer {nth}"))
+    ]
     assert recorded.said() == said
 
 
@@ -71,7 +75,9 @@ def test_an_answer_can_be_followed_in_two_ways(client: Any, server: Any, recorde
     assert turns[2].parent_id == turns[4].parent_id == turns[1].id
 
 
-def test_a_request_that_is_tried_again_is_recorded_once(client: Any, server: Any, recorded: Any) -> None:
+def test_a_request_that_is_tried_again_is_recorded_once(
+    client: Any, server: Any, recorded: Any
+) -> None:
     server.script = [failed(500), chat("4")]
     openai = recorded.wrap(client("openai"))
     with pytest.raises(sdk.InternalServerError):
@@ -88,16 +94,26 @@ def test_a_retry_of_the_sdk_is_one_answer(client: Any, server: Any, recorded: An
     assert recorded.said() == [("user", "2 + 2?"), ("assistant", "4")]
 
 
-def test_a_system_message_that_changes_keeps_the_conversation(client: Any, server: Any, recorded: Any) -> None:
+def test_a_system_message_that_changes_keeps_the_conversation(
+    client: Any, server: Any, recorded: Any
+) -> None:
     openai = recorded.wrap(client("openai"))
     server.script = [chat("a")]
     ask(openai, {"role": "system", "content": "It is Monday."}, user("1"))
-    ask(openai, {"role": "system", "content": "It is Tuesday."}, user("1"), assistant("a"), user("2"))
+    ask(
+        openai,
+        {"role": "system", "content": "It is Tuesday."},
+        user("1"),
+        assistant("a"),
+        user("2"),
+    )
     systems = [text for role, text in recorded.said() if role == "system"]
     assert systems == ["It is Monday.", "It is Tuesday."]
 
 
-def test_a_history_from_before_is_recorded_with_its_calls(client: Any, server: Any, recorded: Any) -> None:
+def test_a_history_from_before_is_recorded_with_its_calls(
+    client: Any, server: Any, recorded: Any
+) -> None:
     server.script = [chat("12 lines.")]
     calls = {"role": "assistant", "content": None, "tool_calls": [CALL]}
     result = {"role": "tool", "tool_call_id": "call_1", "content": "12"}
@@ -119,7 +135,9 @@ def test_a_conversation_can_be_named(client: Any, server: Any, recorded: Any) ->
     assert [it.parent_id for it in turns[1:]] == [it.id for it in turns[:-1]]
 
 
-def test_a_named_conversation_goes_on_in_another_process(client: Any, server: Any, recorded: Any) -> None:
+def test_a_named_conversation_goes_on_in_another_process(
+    client: Any, server: Any, recorded: Any
+) -> None:
     server.script = [chat(None, [CALL])]
     system = {"role": "system", "content": "Be short."}
     openai = recorded.wrap(client("openai"), conversation="ticket-7")

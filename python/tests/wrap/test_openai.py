@@ -23,10 +23,17 @@ from fake import (
 openai = pytest.importorskip("openai")
 
 # Of older versions.
-helpers = pytest.mark.skipif(not hasattr(openai.resources.chat.Completions, "parse"), reason="no helpers")
-responses = pytest.mark.skipif(find_spec("openai.resources.responses") is None, reason="no Responses API")
+helpers = pytest.mark.skipif(
+    not hasattr(openai.resources.chat.Completions, "parse"), reason="no helpers"
+)
+responses = pytest.mark.skipif(
+    find_spec("openai.resources.responses") is None, reason="no Responses API"
+)
 
-ASKED = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "How long is main.rs?"}]
+ASKED = [
+    {"role": "system", "content": "Be short."},
+    {"role": "user", "content": "How long is main.rs?"},
+]
 TOKENS = {"tokens_in": 20, "tokens_out": 9, "tokens_cache_read": 12, "tokens_reasoning": 4}
 SAID = [("system", "Be short."), ("user", "How long is main.rs?"), ("assistant", "12 lines.")]
 
@@ -95,7 +102,9 @@ def test_a_parsed_completion_is_recorded(same: Any, recorded: Any, is_async: boo
 
 
 @helpers
-def test_an_answer_that_was_cut_is_recorded_with_the_error_of_parse(same: Any, recorded: Any) -> None:
+def test_an_answer_that_was_cut_is_recorded_with_the_error_of_parse(
+    same: Any, recorded: Any
+) -> None:
     from pydantic import BaseModel
 
     class Lines(BaseModel):
@@ -108,7 +117,11 @@ def test_an_answer_that_was_cut_is_recorded_with_the_error_of_parse(same: Any, r
     reply.body["choices"][0]["finish_reason"] = "length"
     same("openai", False, parsed, reply)
     answer = recorded.messages()[-1]
-    assert (answer.content, answer.error_type, answer.tokens_out) == ('{"lin', "LengthFinishReasonError", 9)
+    assert (answer.content, answer.error_type, answer.tokens_out) == (
+        '{"lin',
+        "LengthFinishReasonError",
+        9,
+    )
 
 
 def test_several_choices_are_parts_of_one_answer(same: Any, recorded: Any) -> None:
@@ -136,18 +149,48 @@ def test_a_loop_with_a_tool_is_one_conversation(
         history.append({"role": "assistant", "tool_calls": [CALL]})
     else:
         # The object of the SDK itself is sent back.
-        history.append(wrapped.chat.completions.create(model="gpt-5", messages=history).choices[0].message)
+        history.append(
+            wrapped.chat.completions.create(model="gpt-5", messages=history).choices[0].message
+        )
     assert recorded.calls() == [("call_1", "count_lines", {"path": "main.rs"}, "requested", None)]
     history.append({"role": "tool", "tool_call_id": "call_1", "content": '{"lines": 12}'})
     wrapped.chat.completions.create(model="gpt-5", messages=history)
 
     assert recorded.said() == [*SAID[:2], ("assistant", ""), ("tool", '{"lines": 12}'), SAID[2]]
-    assert recorded.calls() == [("call_1", "count_lines", {"path": "main.rs"}, "completed", {"lines": 12})]
+    assert recorded.calls() == [
+        ("call_1", "count_lines", {"path": "main.rs"}, "completed", {"lines": 12})
+    ]
     call = next(recorded.log.tool_calls())
     asking = recorded.messages()[2]
     assert call.request_id == call.parent_id == asking.id
     assert (asking.tool_name, asking.tool_call_id) == ("count_lines", "call_1")
     assert call.vendor == "openai"
+
+
+def test_calls_at_once_each_have_their_outcome(client: Any, server: Any, recorded: Any) -> None:
+    custom = {"id": "call_2", "type": "custom", "custom": {"name": "run", "input": "not JSON"}}
+    server.script = [chat("Looking.", [CALL, custom]), chat("12 lines.")]
+    wrapped = recorded.wrap(client("openai"))
+    history: list[Any] = list(ASKED)
+    history.append(
+        wrapped.chat.completions.create(model="gpt-5", messages=history).choices[0].message
+    )
+    for call_id in ("call_2", "call_1"):
+        history.append({"role": "tool", "tool_call_id": call_id, "content": f"of {call_id}"})
+    wrapped.chat.completions.create(model="gpt-5", messages=history)
+    assert [role for role, _ in recorded.said()] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "assistant",
+    ]
+    assert sorted(recorded.calls()) == [
+        ("call_1", "count_lines", {"path": "main.rs"}, "completed", "of call_1"),
+        ("call_2", "run", "not JSON", "completed", "of call_2"),
+    ]
+    assert recorded.messages()[2].content == "Looking.\n\n[tool_use run call_2]"
 
 
 def response(**more: Any) -> Any:
@@ -172,7 +215,9 @@ def test_a_streamed_response_is_recorded(same: Any, recorded: Any, is_async: boo
 
 
 @responses
-def test_the_stream_helper_of_responses_is_recorded(same: Any, recorded: Any, is_async: bool) -> None:
+def test_the_stream_helper_of_responses_is_recorded(
+    same: Any, recorded: Any, is_async: bool
+) -> None:
     def streamed(client: Any) -> Any:
         return client.responses.stream(model="gpt-5", input="How long is main.rs?")
 
@@ -188,14 +233,18 @@ def test_a_parsed_response_is_recorded(same: Any, recorded: Any) -> None:
         lines: int
 
     def parsed(client: Any) -> Any:
-        return client.responses.parse(model="gpt-5", input="How long is main.rs?", text_format=Lines)
+        return client.responses.parse(
+            model="gpt-5", input="How long is main.rs?", text_format=Lines
+        )
 
     same("openai", False, parsed, Reply(response_body([text_item('{"lines": 12}')])))
     assert recorded.said()[-1] == ("assistant", '{"lines": 12}')
 
 
 @responses
-def test_a_response_that_was_cancelled_has_what_was_received(same: Any, recorded: Any, is_async: bool) -> None:
+def test_a_response_that_was_cancelled_has_what_was_received(
+    same: Any, recorded: Any, is_async: bool
+) -> None:
     reply = Reply(events=response_events([text_item("12 |lines.")]), waits=True)
     reply.events = reply.events[:4]  # type: ignore[index]
     same("openai", is_async, response(stream=True), reply, stop_after=4)
@@ -227,9 +276,16 @@ def test_responses_with_a_tool_are_one_conversation(
 
 @responses
 def test_a_tool_of_the_vendor_is_a_completed_call(same: Any, recorded: Any) -> None:
-    search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "q"}}
+    search = {
+        "type": "web_search_call",
+        "id": "ws_1",
+        "status": "completed",
+        "action": {"type": "search", "query": "q"},
+    }
     same("openai", False, response(), Reply(response_body([search, text_item("12 lines.")])))
-    assert recorded.calls() == [("ws_1", "web_search", {"type": "search", "query": "q"}, "completed", None)]
+    assert recorded.calls() == [
+        ("ws_1", "web_search", {"type": "search", "query": "q"}, "completed", None)
+    ]
 
 
 @responses
@@ -240,8 +296,13 @@ def test_a_response_that_failed_is_an_error(same: Any, recorded: Any) -> None:
     assert (answer.error_type, answer.error) == ("server_error", "No luck.")
 
 
-@pytest.mark.parametrize(("status", "kind"), [(400, "BadRequestError"), (429, "RateLimitError"), (500, "InternalServerError")])
-def test_an_error_is_recorded_and_raised(same: Any, recorded: Any, is_async: bool, status: int, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(400, "BadRequestError"), (429, "RateLimitError"), (500, "InternalServerError")],
+)
+def test_an_error_is_recorded_and_raised(
+    same: Any, recorded: Any, is_async: bool, status: int, kind: str
+) -> None:
     raised = same("openai", is_async, ask(), failed(status))
     assert raised[0].__name__ == kind
     answer = recorded.messages()[-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -43,7 +44,9 @@ def test_copies_of_a_client_are_recorded(client: Any, server: Any, recorded: Any
     assert len(recorded.conversations()) == 2
 
 
-def test_a_client_that_is_wrapped_again_is_recorded_once(client: Any, server: Any, recorded: Any) -> None:
+def test_a_client_that_is_wrapped_again_is_recorded_once(
+    client: Any, server: Any, recorded: Any
+) -> None:
     server.script = [chat()]
     ask(recorded.wrap(recorded.wrap(client("openai"))))
     assert len(recorded.messages()) == 2
@@ -51,8 +54,19 @@ def test_a_client_that_is_wrapped_again_is_recorded_once(client: Any, server: An
 
 def test_other_requests_are_not_recorded(client: Any, server: Any, recorded: Any) -> None:
     embedding = {"object": "embedding", "index": 0, "embedding": [0.5]}
-    server.script = [Reply({"object": "list", "data": [embedding], "model": "m", "usage": {"prompt_tokens": 1, "total_tokens": 1}})]
-    found = recorded.wrap(client("openai")).embeddings.create(model="m", input="a", encoding_format="float")
+    server.script = [
+        Reply(
+            {
+                "object": "list",
+                "data": [embedding],
+                "model": "m",
+                "usage": {"prompt_tokens": 1, "total_tokens": 1},
+            }
+        )
+    ]
+    found = recorded.wrap(client("openai")).embeddings.create(
+        model="m", input="a", encoding_format="float"
+    )
     assert found.data[0].embedding == [0.5]
     assert recorded.conversations() == []
 
@@ -92,7 +106,9 @@ def test_raw_responses_are_recorded_async(client: Any, server: Any, recorded: An
     assert [it.message_count for it in recorded.conversations()] == [2, 2]
 
 
-def test_a_stream_is_not_read_before_it_is_asked_for(client: Any, server: Any, recorded: Any) -> None:
+def test_a_stream_is_not_read_before_it_is_asked_for(
+    client: Any, server: Any, recorded: Any
+) -> None:
     server.script = [Reply(events=CHAT_EVENTS[:2], waits=True)]
     stream = ask(recorded.wrap(client("openai")), stream=True)
     assert next(stream).choices[0].delta.content == ""
@@ -106,7 +122,9 @@ def test_a_stream_is_not_read_before_it_is_asked_for(client: Any, server: Any, r
 
 
 @pytest.mark.parametrize("vendor", ["openai", "anthropic"])
-def test_a_stream_that_is_dropped_is_cancelled(client: Any, server: Any, recorded: Any, vendor: str) -> None:
+def test_a_stream_that_is_dropped_is_cancelled(
+    client: Any, server: Any, recorded: Any, vendor: str
+) -> None:
     events = CHAT_EVENTS[:2] if vendor == "openai" else message_events([TEXT_BLOCK])[:3]
     server.script = [Reply(events=events, waits=True)]
     closed = []
@@ -140,14 +158,23 @@ def test_a_stream_helper_that_is_left_is_cancelled(client: Any, server: Any, rec
     assert (answer.content, answer.error_type) == ("12 ", "cancelled")
 
 
-def test_a_connection_that_breaks_is_recorded_and_raised(same: Any, recorded: Any, is_async: bool) -> None:
-    raised = same("openai", is_async, lambda it: ask(it, stream=True), Reply(events=CHAT_EVENTS[:2], is_cut=True))
+def test_a_connection_that_breaks_is_recorded_and_raised(
+    same: Any, recorded: Any, is_async: bool
+) -> None:
+    raised = same(
+        "openai",
+        is_async,
+        lambda it: ask(it, stream=True),
+        Reply(events=CHAT_EVENTS[:2], is_cut=True),
+    )
     answer = recorded.messages()[-1]
     assert (answer.content, answer.error_type) == ("12 ", raised[0].__name__)
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_a_task_that_is_cancelled_is_recorded(client: Any, server: Any, recorded: Any, streamed: bool) -> None:
+def test_a_task_that_is_cancelled_is_recorded(
+    client: Any, server: Any, recorded: Any, streamed: bool
+) -> None:
     server.script = [Reply(events=CHAT_EVENTS[:2], waits=True)]
 
     async def asked() -> None:
@@ -184,9 +211,9 @@ def test_threads_share_a_client(client: Any, server: Any, recorded: Any) -> None
 def test_calls_leave_nothing_behind(
     client: Any, server: Any, recorded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from decklog._wrap import _recording
+    from decklog._wrap import _places
 
-    monkeypatch.setattr(_recording, "REMEMBERED_MAX", 32)
+    monkeypatch.setattr(_places, "REMEMBERED_MAX", 32)
     openai = recorded.wrap(client("openai"))
 
     def call(times: int) -> int:
@@ -235,7 +262,10 @@ def test_a_log_that_cannot_be_written_is_not_the_callers_trouble(
                 break
             time.sleep(0.05)
     # The conversation, and two messages with their turns.
-    assert [kind for _, kind, _ in lost] == ["conversations", *["conversation_turns", "messages"] * 2]
+    assert [kind for _, kind, _ in lost] == [
+        "conversations",
+        *["conversation_turns", "messages"] * 2,
+    ]
     assert len([it for it in caplog.records if it.name == "decklog"]) == 1
 
 
@@ -247,7 +277,9 @@ def test_a_log_that_is_read_only_is_refused(client: Any, tmp_path: Path) -> None
     assert "request" not in vars(openai)
 
 
-def test_an_error_of_on_error_is_not_the_callers_trouble(client: Any, server: Any, tmp_path: Path) -> None:
+def test_an_error_of_on_error_is_not_the_callers_trouble(
+    client: Any, server: Any, tmp_path: Path
+) -> None:
     capture = decklog.open(tmp_path / "log").capture()
 
     def on_error(*_: object) -> None:
@@ -261,7 +293,12 @@ def test_an_error_of_on_error_is_not_the_callers_trouble(client: Any, server: An
 
 def test_odd_messages_are_the_servers_to_refuse(same: Any, recorded: Any) -> None:
     for messages in ([None], [{"role": 7, "content": {"a": 1}}], [{}], "text"):
-        same("openai", False, lambda it, m=messages: it.chat.completions.create(model="gpt-5", messages=m), chat())
+        same(
+            "openai",
+            False,
+            lambda it, m=messages: it.chat.completions.create(model="gpt-5", messages=m),
+            chat(),
+        )
     recorded.flush()
 
 
@@ -272,7 +309,9 @@ def test_a_client_of_another_kind_is_refused(tmp_path: Path) -> None:
         assert isinstance(raised.value, decklog.InvalidInputError)
 
 
-def test_a_log_is_needed(client: Any, server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_is_needed(
+    client: Any, server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("DECKLOG_STORE", raising=False)
     with pytest.raises(decklog.InvalidInputError, match="DECKLOG_STORE"):
         decklog.wrap(client("openai"))
@@ -298,9 +337,28 @@ client.chat.completions.create(model="m", messages=[{{"role": "user", "content":
         assert [it.message_count for it in log.conversations()] == [2]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_child_that_was_forked_records(server: Any, tmp_path: Path) -> None:
+    server.script = [chat()]
+    program = f"""
+import decklog, openai, os
+client = decklog.wrap(openai.OpenAI(api_key="k", base_url={server.url + "/v1"!r}), path={str(tmp_path / "log")!r})
+ask = lambda: client.chat.completions.create(model="m", messages=[{{"role": "user", "content": "a"}}])
+ask()
+if child := os.fork():
+    assert os.waitpid(child, 0)[1] == 0
+ask()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    with decklog.open(tmp_path / "log") as log:
+        assert [it.message_count for it in log.conversations()] == [2, 2, 2]
+
+
 def test_importing_decklog_imports_no_sdk() -> None:
     program = "import decklog, sys; print([it for it in ('openai', 'anthropic', 'decklog._wrap') if it in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    found = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
     assert found.stdout == "[]\n"
 
 
