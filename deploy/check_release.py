@@ -28,11 +28,22 @@ print(decklog.__version__)
 NODE_LIBRARY = """
 const decklog = require('decklog');
 const log = decklog.open(process.argv[1]);
-const events = log.events().map(it => it.event_type);
+const events = [...log.events()].map(it => it.event_type);
 if (events.join() !== 'release.checked') throw new Error(`events: ${events}`);
 log.close();
 console.log(require('decklog/package.json').version);
 """
+
+
+def tools(*packages):
+    """The directory of the programs of packages of PyPI, which are installed below target/."""
+    venv = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target", "release-tools/venv").resolve()
+    scripts = venv / ("Scripts" if IS_WINDOWS else "bin")
+    if not scripts.exists():
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    install = [scripts / f"python{EXE}", "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages]
+    subprocess.run(install, check=True)
+    return scripts
 
 
 class Check:
@@ -43,6 +54,7 @@ class Check:
 
     def run(self):
         self.sums()
+        os.environ["PATH"] += os.pathsep + str(tools("uv>=0.9", "pipx>=1.7"))
         with tempfile.TemporaryDirectory(prefix="decklog-check-") as work:
             self.work = Path(work)
             self.program()
@@ -126,8 +138,6 @@ class Check:
         self.passes("pip uninstall leaves no program", not (scripts / f"decklog{EXE}").exists())
 
     def uv(self):
-        if not shutil.which("uvx"):
-            return print("uv is not installed: uvx was not tried")
         offline = ("--offline", "--no-index", "--find-links", self.folder)
         env = {"UV_CACHE_DIR": str(self.work / "uv-cache"), "UV_TOOL_DIR": str(self.work / "uv-tools"),
                "UV_TOOL_BIN_DIR": str(self.work / "uv-bin")}
@@ -136,8 +146,6 @@ class Check:
         self.command("uv tool install", self.work / f"uv-bin/decklog{EXE}")
 
     def pipx(self):
-        if not shutil.which("pipx"):
-            return print("pipx is not installed: it was not tried")
         env = {"PIPX_HOME": str(self.work / "pipx"), "PIPX_BIN_DIR": str(self.work / "pipx-bin"),
                "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.folder)}
         self.call("pipx", "install", "--pip-args", f"--no-index --find-links {self.folder}", "decklog", env=env)

@@ -1,7 +1,8 @@
 """Builds the wheel of decklog-cli: that of maturin, with the program inside the package.
 
 maturin installs a program as a script, `bin/decklog`. The package decklog installs a script of that
-name too, and pip would overwrite one with the other. So the program becomes `decklog_cli/decklog`.
+name too, and pip would overwrite one with the other. So the program becomes `decklog_cli/decklog`,
+and the package has a script of its own name, which maturin does not allow beside a program.
 
 If DECKLOG_RELEASE_BINARY is set, the wheel contains that program, and nothing is compiled. Such a
 wheel is for this machine: its program was not checked against the oldest systems of a platform tag.
@@ -18,14 +19,10 @@ import zipfile
 from pathlib import Path
 
 import maturin
-from maturin import (  # noqa: F401
-    build_sdist,
-    get_requires_for_build_sdist,
-    get_requires_for_build_wheel,
-    prepare_metadata_for_build_wheel,
-)
+from maturin import build_sdist, get_requires_for_build_sdist, get_requires_for_build_wheel  # noqa: F401
 
 PACKAGE = "decklog_cli"
+ENTRY_POINTS = f"[console_scripts]\ndecklog-cli={PACKAGE}:main\n"
 EXECUTABLE = 0o100755
 FILE = 0o100644
 
@@ -36,11 +33,17 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         if binary:
             files, name = around(Path(binary), folder, config_settings)
         else:
-            name = maturin.build_wheel(folder, config_settings, metadata_directory)
+            name = maturin.build_wheel(folder, config_settings)
             files = moved(Path(folder, name))
     write(Path(wheel_directory, name), files)
     print(name)
     return name
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    info = maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
+    Path(metadata_directory, info, "entry_points.txt").write_text(ENTRY_POINTS, newline="\n")
+    return info
 
 
 def moved(wheel):
@@ -55,12 +58,14 @@ def moved(wheel):
                 files[rest.replace("scripts", PACKAGE, 1)] = source.read(name)
             else:
                 raise ValueError(f"{name} in the wheel of maturin is not the program")
+            if name.endswith(".dist-info/WHEEL"):
+                files[name.replace("WHEEL", "entry_points.txt")] = ENTRY_POINTS.encode()
     return files
 
 
 def around(binary, folder, config_settings):
     """The files of a wheel with a program that was built before, and the wheel's name."""
-    info = maturin.prepare_metadata_for_build_wheel(folder, config_settings)
+    info = prepare_metadata_for_build_wheel(folder, config_settings)
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     tag = f"py3-none-{platform}"
     files = {f"{PACKAGE}/{binary.name}": binary.read_bytes()}
@@ -74,6 +79,8 @@ def around(binary, folder, config_settings):
 
 def write(wheel, files):
     """Write the wheel, with the same bytes for the same files."""
+    # In the order of the standard: what describes the package is at its end.
+    files = dict(sorted(files.items(), key=lambda it: (".dist-info/" in it[0], it[0])))
     record = next(name for name in files if name.endswith(".dist-info/WHEEL")).replace("WHEEL", "RECORD")
     files.pop(record, None)
     lines = io.StringIO()
