@@ -18,7 +18,7 @@ import type {
   ThoughtRecord,
   ThoughtRecordsArguments,
   Time,
-  ToolCall as ToolCallRecord,
+  ToolCall,
 } from './records.js';
 
 export type * from './records.js';
@@ -152,8 +152,8 @@ export class Log {
    * With a function, calls it and records what it returns, or what it throws as a failure. Returns or
    * throws the same.
    */
-  toolCall(name: string, args?: unknown, options?: CallOptions): ToolCall;
-  toolCall<T>(name: string, args: unknown, work: (call: ToolCall) => T, options?: CallOptions): T;
+  toolCall(name: string, args?: unknown, options?: CallOptions): ToolCallHandle;
+  toolCall<T>(name: string, args: unknown, work: (call: ToolCallHandle) => T, options?: CallOptions): T;
   /** A function whose calls are recorded as tool calls. */
   tool<F extends (...args: any[]) => any>(work: F): F;
   tool<F extends (...args: any[]) => any>(name: string, work: F): F;
@@ -169,7 +169,7 @@ export class Log {
   /** The turn with this id; `undefined` if there is none, or it is retracted. */
   getTurn(id: string, options?: AsOf): ConversationTurn | undefined;
   /** The tool call of a request; `undefined` if there is none, or it is retracted. */
-  getToolCall(requestId: string, callId: string, options?: AsOf): ToolCallRecord | undefined;
+  getToolCall(requestId: string, callId: string, options?: AsOf): ToolCall | undefined;
   /** The edit that a request proposed; `undefined` if there is none, or it is retracted. */
   getProposal(requestId: string, options?: AsOf): CodeEditProposal | undefined;
   /** The conversation with this id, with the totals of its messages. */
@@ -222,8 +222,8 @@ export class Run {
   /** Records what the model answers. */
   assistant(content: string): Turn;
   /** As `Log.toolCall`. Without a turn, an empty one of the assistant is recorded first. */
-  toolCall(name: string, args?: unknown, options?: CallOptions): ToolCall;
-  toolCall<T>(name: string, args: unknown, work: (call: ToolCall) => T, options?: CallOptions): T;
+  toolCall(name: string, args?: unknown, options?: CallOptions): ToolCallHandle;
+  toolCall<T>(name: string, args: unknown, work: (call: ToolCallHandle) => T, options?: CallOptions): T;
   /** Calls a function, within which this is the run of `log.turn`, `log.toolCall` and `log.tool`. */
   within<T>(work: () => T): T;
 }
@@ -232,15 +232,15 @@ export class Run {
 export interface Turn {
   /** Its id, which is also the `request_id` and the `parent_id` of its tool calls. */
   readonly id: string;
-  toolCall(name: string, args?: unknown, options?: CallOptions): ToolCall;
-  toolCall<T>(name: string, args: unknown, work: (call: ToolCall) => T, options?: CallOptions): T;
+  toolCall(name: string, args?: unknown, options?: CallOptions): ToolCallHandle;
+  toolCall<T>(name: string, args: unknown, work: (call: ToolCallHandle) => T, options?: CallOptions): T;
 }
 
 /**
  * A tool call that was requested. Its outcome is recorded once. A call that is dropped without one is
  * recorded as failed, with the `error_kind` `abandoned`.
  */
-export interface ToolCall extends Disposable {
+export interface ToolCallHandle extends Disposable {
   readonly callId: string;
   /** The turn that it belongs to. */
   readonly turnId: string;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::builder::{
-    ArrayBuilder, BooleanBuilder, Date32Builder, Float64Builder, Int64Builder, StringBuilder,
+    BooleanBuilder, Date32Builder, Float64Builder, Int64Builder, StringBuilder,
     TimestampMillisecondBuilder,
 };
 use arrow_array::{ArrayRef, RecordBatch};
@@ -15,84 +15,126 @@ use crate::record::columns::{Cell, Column, ColumnType};
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
 
-/// The schema of these columns.
-pub(crate) fn schema(columns: &[Column]) -> Schema {
-    let fields = columns.iter().map(|column| {
-        let data_type = match column.column_type {
-            ColumnType::Uuid | ColumnType::Text | ColumnType::Json => DataType::Utf8,
-            ColumnType::Integer | ColumnType::Unsigned => DataType::Int64,
-            ColumnType::Real => DataType::Float64,
-            ColumnType::Boolean => DataType::Boolean,
-            ColumnType::Time => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
-            ColumnType::Day => DataType::Date32,
-        };
-        Field::new(column.name, data_type, !column.is_required)
-    });
-    Schema::new(fields.collect::<Vec<Field>>())
+/// A record batch under construction.
+pub(crate) struct Batch {
+    schema: Arc<Schema>,
+    builders: Vec<Builder>,
+    len: usize,
 }
 
-/// The rows, each of which has the values of the schema's columns, as a record batch.
-pub(crate) fn batch<'a>(
-    schema: &Arc<Schema>,
-    rows: impl Iterator<Item = &'a [Cell]> + Clone,
-) -> Result<RecordBatch> {
-    let fields = schema.fields().iter().enumerate();
-    let arrays = fields.map(|(place, field)| array(field, rows.clone(), place));
-    let batch = RecordBatch::try_new(Arc::clone(schema), arrays.collect());
-    batch.map_err(|e| Error::invalid(format!("a row has no such form: {e}")))
-}
-
-fn array<'a>(field: &Field, rows: impl Iterator<Item = &'a [Cell]>, place: usize) -> ArrayRef {
-    /// Fills a builder with the values that `of` finds in the cells.
-    macro_rules! filled {
-        ($builder:expr, $cell:ident => $of:expr) => {{
-            let mut builder = $builder;
-            for row in rows {
-                let value = row.get(place).and_then(|$cell| $of);
-                builder.append_option(value);
-            }
-            ArrayBuilder::finish(&mut builder)
-        }};
+impl Batch {
+    pub(crate) fn new(columns: &[Column]) -> Batch {
+        let fields = columns.iter().map(|column| {
+            let data_type = data_type(column.column_type);
+            Field::new(column.name, data_type, !column.is_required)
+        });
+        let builders = columns.iter().map(|it| Builder::new(it.column_type));
+        Batch {
+            schema: Arc::new(Schema::new(fields.collect::<Vec<Field>>())),
+            builders: builders.collect(),
+            len: 0,
+        }
     }
-    let len = rows.size_hint().0;
-    match field.data_type() {
-        DataType::Utf8 => {
-            let mut builder = StringBuilder::with_capacity(len, len * 16);
-            for row in rows {
-                match row.get(place) {
-                    Some(Cell::Text(text) | Cell::Json(text)) => builder.append_value(text),
-                    Some(Cell::Uuid(id)) => {
-                        let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
-                        builder.append_value(id.hyphenated().encode_lower(&mut text));
-                    }
-                    _ => builder.append_null(),
-                }
+
+    pub(crate) fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// Number of rows.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Adds a row, which has a value for each column.
+    pub(crate) fn push<'a>(&mut self, row: impl Iterator<Item = &'a Cell>) {
+        for (builder, cell) in self.builders.iter_mut().zip(row) {
+            builder.push(cell);
+        }
+        self.len += 1;
+    }
+
+    /// The rows so far. It is empty afterwards.
+    pub(crate) fn take(&mut self) -> Result<RecordBatch> {
+        self.len = 0;
+        let arrays = self.builders.iter_mut().map(Builder::finish).collect();
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), arrays);
+        batch.map_err(|e| Error::invalid(format!("a row has no such form: {e}")))
+    }
+}
+
+fn data_type(column_type: ColumnType) -> DataType {
+    match column_type {
+        ColumnType::Uuid | ColumnType::Text | ColumnType::Json => DataType::Utf8,
+        ColumnType::Integer | ColumnType::Unsigned => DataType::Int64,
+        ColumnType::Real => DataType::Float64,
+        ColumnType::Boolean => DataType::Boolean,
+        ColumnType::Time => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
+        ColumnType::Day => DataType::Date32,
+    }
+}
+
+/// An array under construction.
+enum Builder {
+    Text(StringBuilder),
+    Integer(Int64Builder),
+    Real(Float64Builder),
+    Boolean(BooleanBuilder),
+    Time(TimestampMillisecondBuilder),
+    Day(Date32Builder),
+}
+
+impl Builder {
+    fn new(column_type: ColumnType) -> Builder {
+        match column_type {
+            ColumnType::Uuid | ColumnType::Text | ColumnType::Json => {
+                Builder::Text(StringBuilder::new())
             }
-            ArrayBuilder::finish(&mut builder)
+            ColumnType::Integer | ColumnType::Unsigned => Builder::Integer(Int64Builder::new()),
+            ColumnType::Real => Builder::Real(Float64Builder::new()),
+            ColumnType::Boolean => Builder::Boolean(BooleanBuilder::new()),
+            ColumnType::Time => {
+                Builder::Time(TimestampMillisecondBuilder::new().with_timezone("UTC"))
+            }
+            ColumnType::Day => Builder::Day(Date32Builder::new()),
         }
-        DataType::Float64 => filled!(Float64Builder::with_capacity(len), cell => match cell {
-            Cell::Real(number) => Some(*number),
-            _ => None,
-        }),
-        DataType::Boolean => filled!(BooleanBuilder::with_capacity(len), cell => match cell {
-            Cell::Boolean(flag) => Some(*flag),
-            _ => None,
-        }),
-        DataType::Timestamp(..) => {
-            let builder = TimestampMillisecondBuilder::with_capacity(len).with_timezone("UTC");
-            filled!(builder, cell => match cell {
-                Cell::Time(micros) => Some(micros.div_euclid(1_000)),
-                _ => None,
-            })
+    }
+
+    fn push(&mut self, cell: &Cell) {
+        match (self, cell) {
+            (Builder::Text(texts), Cell::Text(text) | Cell::Json(text)) => texts.append_value(text),
+            (Builder::Text(texts), Cell::Uuid(id)) => {
+                let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
+                texts.append_value(id.hyphenated().encode_lower(&mut text));
+            }
+            (Builder::Text(texts), _) => texts.append_null(),
+            (Builder::Integer(numbers), Cell::Integer(number)) => numbers.append_value(*number),
+            (Builder::Integer(numbers), Cell::Unsigned(number)) => {
+                numbers.append_value(i64::try_from(*number).unwrap_or(i64::MAX));
+            }
+            (Builder::Integer(numbers), _) => numbers.append_null(),
+            (Builder::Real(numbers), Cell::Real(number)) => numbers.append_value(*number),
+            (Builder::Real(numbers), _) => numbers.append_null(),
+            (Builder::Boolean(flags), Cell::Boolean(flag)) => flags.append_value(*flag),
+            (Builder::Boolean(flags), _) => flags.append_null(),
+            (Builder::Time(times), Cell::Time(micros)) => {
+                times.append_value(micros.div_euclid(1_000));
+            }
+            (Builder::Time(times), _) => times.append_null(),
+            (Builder::Day(days), Cell::Day(day)) => {
+                days.append_option(i32::try_from(day.bounds_ms().0 / DAY_MS).ok());
+            }
+            (Builder::Day(days), _) => days.append_null(),
         }
-        DataType::Date32 => filled!(Date32Builder::with_capacity(len), cell => match cell {
-            Cell::Day(day) => i32::try_from(day.bounds_ms().0 / DAY_MS).ok(),
-            _ => None,
-        }),
-        _ => filled!(Int64Builder::with_capacity(len), cell => match cell {
-            Cell::Integer(number) => Some(*number),
-            Cell::Unsigned(number) => Some(i64::try_from(*number).unwrap_or(i64::MAX)),
-            _ => None,
-        }),
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        match self {
+            Builder::Text(texts) => Arc::new(texts.finish()),
+            Builder::Integer(numbers) => Arc::new(numbers.finish()),
+            Builder::Real(numbers) => Arc::new(numbers.finish()),
+            Builder::Boolean(flags) => Arc::new(flags.finish()),
+            Builder::Time(times) => Arc::new(times.finish()),
+            Builder::Day(days) => Arc::new(days.finish()),
+        }
     }
 }

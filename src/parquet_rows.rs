@@ -3,14 +3,13 @@
 use std::io;
 use std::sync::Arc;
 
-use arrow_schema::Schema;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
-use crate::arrow_rows;
+use crate::arrow_rows::Batch;
 use crate::collections::Order;
 use crate::collections::row_list::RowBounds;
 use crate::error::{Error, Result};
@@ -35,7 +34,7 @@ struct SortedRow {
 /// indexes.
 pub(crate) struct ParquetRows<W: io::Write + Send> {
     writer: ArrowWriter<W>,
-    schema: Arc<Schema>,
+    batch: Batch,
     rows: Vec<SortedRow>,
     /// Size of the values of `rows`.
     bytes: usize,
@@ -55,7 +54,7 @@ pub(crate) fn column(name: &'static str, column_type: ColumnType, is_required: b
 impl<W: io::Write + Send> ParquetRows<W> {
     /// `order` are the places of the columns by which the rows are sorted.
     pub(crate) fn new(out: W, columns: &[Column], order: &[i32]) -> Result<ParquetRows<W>> {
-        let schema = Arc::new(arrow_rows::schema(columns));
+        let batch = Batch::new(columns);
         let sorted = order.iter().map(|place| SortingColumn {
             column_idx: *place,
             descending: false,
@@ -67,10 +66,10 @@ impl<W: io::Write + Send> ParquetRows<W> {
             .set_sorting_columns(Some(sorted.collect()))
             .set_created_by(concat!("decklog ", env!("CARGO_PKG_VERSION")).to_owned())
             .build();
-        let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties));
+        let writer = ArrowWriter::try_new(out, Arc::clone(batch.schema()), Some(properties));
         Ok(ParquetRows {
             writer: writer.map_err(failed)?,
-            schema,
+            batch,
             rows: Vec::new(),
             bytes: 0,
         })
@@ -98,8 +97,10 @@ impl<W: io::Write + Send> ParquetRows<W> {
         let mut rows = std::mem::take(&mut self.rows);
         self.bytes = 0;
         rows.sort_by_key(|row| (row.at, row.seq));
-        let batch = arrow_rows::batch(&self.schema, rows.iter().map(|row| &*row.cells))?;
-        self.writer.write(&batch).map_err(failed)?;
+        for row in &rows {
+            self.batch.push(row.cells.iter());
+        }
+        self.writer.write(&self.batch.take()?).map_err(failed)?;
         self.writer.flush().map_err(failed)
     }
 

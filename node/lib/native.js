@@ -29,8 +29,9 @@ function find(file) {
   const beside = path.join(__dirname, '..', file);
   if (fs.existsSync(beside)) return beside;
   const name = platformPackage();
+  let found;
   try {
-    return path.join(path.dirname(require.resolve(`${name}/package.json`)), file);
+    found = path.join(path.dirname(require.resolve(`${name}/package.json`)), file);
   } catch (cause) {
     throw new Error(
       `decklog has no ${file} for this platform (${process.platform} ${process.arch}): ` +
@@ -38,6 +39,8 @@ function find(file) {
       { cause },
     );
   }
+  if (!fs.existsSync(found)) throw new Error(`the package ${name} has no ${file}: install it again`);
+  return found;
 }
 
 module.exports = { find, load: () => require(find('decklog.node')) };

@@ -97,7 +97,7 @@ class ToolCall {
   }
 
   done(outcome) {
-    withValue('outcome_json', outcome ?? null, (bytes, length) => this.#native.done(bytes, length));
+    withValue('outcome_json', outcome ?? undefined, (bytes, length) => this.#native.done(bytes, length));
   }
 
   failed(errorKind, errorMsg = '') {

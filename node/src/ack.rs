@@ -36,7 +36,13 @@ impl Head {
             None => Value::from(ack.assigned),
         };
         let is_added = ack.status == AckStatus::Added;
-        json!([ack.seq, is_added, id, sequence, ack.warning.map(Warning::as_str)])
+        json!([
+            ack.seq,
+            is_added,
+            id,
+            sequence,
+            ack.warning.map(Warning::as_str)
+        ])
     }
 }
 
@@ -45,10 +51,12 @@ impl Head {
 /// the record, if it has one of its own.
 #[allow(clippy::cast_precision_loss)] // Neither is as great as that.
 pub(crate) fn record(store: &Store, bytes: &mut [u8], length: u32) -> Result<Recorded> {
-    let input = wire::read(bytes, length, |reader| reader.record())?;
+    let input = wire::record(bytes, length)?;
     let Head { kind, id } = Head::of(&input);
     let ack = store.record_input(input).or_throw()?;
-    let out = bytes.get_mut(..LENGTH).ok_or_else(|| errors::fault("no room for the answer"))?;
+    let out = bytes
+        .get_mut(..LENGTH)
+        .ok_or_else(|| errors::fault("no room for the answer"))?;
     let assigned = ack.assigned.map_or(f64::NAN, |number| number as f64);
     out[..8].copy_from_slice(&(ack.seq as f64).to_le_bytes());
     out[8..16].copy_from_slice(&assigned.to_le_bytes());
@@ -100,19 +108,24 @@ impl Batch {
         let mut acks = store.record_inputs(self.inputs).or_throw()?.into_iter();
         let answers = self.heads.into_iter().map(|head| {
             let answer = head.and_then(|head| {
-                let ack = acks.next().ok_or_else(|| errors::fault("an answer is missing"))?;
+                let ack = acks
+                    .next()
+                    .ok_or_else(|| errors::fault("an answer is missing"))?;
                 Ok(head.json(ack.or_throw()?))
             });
             answer.unwrap_or_else(|error| errors::of_message(&error))
         });
-        Ok(Value::from_iter(answers).to_string())
+        Ok(answers.collect::<Value>().to_string())
     }
 
     /// Records all of them or none.
     pub(crate) fn record_all(self, store: &Store) -> Result<String> {
         let heads = self.heads.into_iter().collect::<Result<Vec<Head>>>()?;
         let acks = store.record_all_inputs(self.inputs).or_throw()?;
-        let answers = acks.into_iter().zip(heads).map(|(ack, head)| head.json(ack));
-        Ok(Value::from_iter(answers).to_string())
+        let answers = acks
+            .into_iter()
+            .zip(heads)
+            .map(|(ack, head)| head.json(ack));
+        Ok(answers.collect::<Value>().to_string())
     }
 }

@@ -1,6 +1,6 @@
 //! Recording without waiting.
 
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use decklog::capture::WhenFull;
 use decklog::{Error, Kind, Record, Store};
@@ -26,10 +26,17 @@ pub(crate) struct Limits {
 }
 
 #[napi]
-pub struct Capture(RwLock<Option<decklog::Capture>>);
+pub struct Capture(RwLock<Option<Handle>>);
+
+/// Shared, not cloned: each clone would report the same error.
+type Handle = Arc<decklog::Capture>;
 
 impl Capture {
-    pub(crate) fn new(store: &Store, limits: &Limits, on_error: Option<OnError>) -> Result<Capture> {
+    pub(crate) fn new(
+        store: &Store,
+        limits: &Limits,
+        on_error: Option<OnError>,
+    ) -> Result<Capture> {
         let mut options = store.capture_options().when_full(if limits.is_waiting {
             WhenFull::Wait
         } else {
@@ -49,10 +56,12 @@ impl Capture {
         if let Some(on_error) = on_error {
             options = options.on_error(move |error, record| told(&on_error, error, record));
         }
-        Ok(Capture(RwLock::new(Some(options.start().or_throw()?))))
+        Ok(Capture(RwLock::new(Some(Arc::new(
+            options.start().or_throw()?,
+        )))))
     }
 
-    pub(crate) fn handle(&self) -> Result<decklog::Capture> {
+    pub(crate) fn handle(&self) -> Result<Handle> {
         let capture = self.0.read().unwrap_or_else(PoisonError::into_inner);
         capture.clone().ok_or_else(errors::closed)
     }
@@ -62,15 +71,23 @@ impl Capture {
         work(capture.as_ref().ok_or_else(errors::closed)?)
     }
 
-    fn take(&self) -> Option<decklog::Capture> {
+    fn take(&self) -> Option<Handle> {
         let mut capture = self.0.write().unwrap_or_else(PoisonError::into_inner);
         capture.take()
     }
 }
 
+/// Writes what is queued. The last handle waits for that when it is dropped, but a run or a flush may
+/// have another one. What was lost is told by `on_error` and `last_error`.
+fn close(capture: Option<Handle>) {
+    if let Some(capture) = capture {
+        let _ = capture.flush();
+    }
+}
+
 /// Calls the caller's function, later and on its own thread: the writing thread never waits for it.
 fn told(on_error: &OnError, error: &Error, record: &Record) {
-    let what = json!([errors::json(error), record.kind().stem(), record.key().to_string()]);
+    let what = json!([errors::json(error), record.kind().stem(), record.key()]);
     on_error.call(what.to_string(), ThreadsafeFunctionCallMode::NonBlocking);
 }
 
@@ -80,7 +97,7 @@ impl Capture {
     #[napi]
     pub fn record(&self, bytes: &[u8], length: u32) -> Result<Option<String>> {
         self.with(|capture| {
-            let input = wire::read(bytes, length, |reader| reader.record())?;
+            let input = wire::record(bytes, length)?;
             let id = input.id();
             capture.record_input(input).or_throw()?;
             Ok(id)
@@ -117,20 +134,21 @@ impl Capture {
     #[napi]
     pub fn flush_async(&self) -> Result<AsyncTask<Work>> {
         let capture = self.handle()?;
-        Ok(tasks::spawn(move || capture.flush().or_throw().map(|()| None)))
+        Ok(tasks::spawn(move || {
+            capture.flush().or_throw().map(|()| None)
+        }))
     }
 
-    /// The last handle waits until the queue is written.
     #[napi]
     pub fn close(&self) {
-        drop(self.take());
+        close(self.take());
     }
 
     #[napi]
     pub fn close_async(&self) -> AsyncTask<Work> {
         let capture = self.take();
         tasks::spawn(move || {
-            drop(capture);
+            close(capture);
             Ok(None)
         })
     }

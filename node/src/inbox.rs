@@ -46,9 +46,15 @@ fn task(bytes: &[u8], length: u32) -> Result<InboxTask> {
 impl Inbox {
     #[napi]
     pub fn enqueue(&self, update_id: String, bytes: &[u8], length: u32) -> Result<String> {
-        let payload = (length > 0).then(|| wire::payload(bytes, length)).transpose()?;
+        let payload = (length > 0)
+            .then(|| wire::payload(bytes, length))
+            .transpose()?;
         let update_id = integer("update_id", &update_id)?;
-        json(self.inbox().enqueue(update_id, payload.as_deref()).or_throw()?)
+        json(
+            self.inbox()
+                .enqueue(update_id, payload.as_deref())
+                .or_throw()?,
+        )
     }
 
     #[napi]
@@ -61,7 +67,11 @@ impl Inbox {
     ) -> Result<String> {
         let update_id = integer("update_id", &update_id)?;
         let (chat_id, date) = (integer("chat_id", &chat_id)?, integer("date", &date)?);
-        json(self.inbox().enqueue_message(update_id, chat_id, &text, date).or_throw()?)
+        json(
+            self.inbox()
+                .enqueue_message(update_id, chat_id, &text, date)
+                .or_throw()?,
+        )
     }
 
     #[napi]

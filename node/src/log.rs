@@ -125,7 +125,11 @@ impl Log {
     pub fn record_batch(&self, bytes: &[u8], length: u32, is_all: bool) -> Result<String> {
         self.with(|store| {
             let batch = Batch::read(bytes, length)?;
-            if is_all { batch.record_all(store) } else { batch.record(store) }
+            if is_all {
+                batch.record_all(store)
+            } else {
+                batch.record(store)
+            }
         })
     }
 
@@ -141,7 +145,11 @@ impl Log {
         Ok(tasks::spawn(move || {
             let batch = Batch::read(&bytes, length)?;
             drop(bytes);
-            let answers = if is_all { batch.record_all(&store) } else { batch.record(&store) };
+            let answers = if is_all {
+                batch.record_all(&store)
+            } else {
+                batch.record(&store)
+            };
             answers.map(Some)
         }))
     }
@@ -193,10 +201,16 @@ impl Log {
         bytes: &[u8],
         length: u32,
     ) -> Result<String> {
-        let payload = (length > 0).then(|| wire::payload(bytes, length)).transpose()?;
-        let parent_id = parent_id.map(|id| options::integer("parent_id", &id)).transpose()?;
+        let payload = (length > 0)
+            .then(|| wire::payload(bytes, length))
+            .transpose()?;
+        let parent_id = parent_id
+            .map(|id| options::integer("parent_id", &id))
+            .transpose()?;
         self.with(|store| {
-            let id = store.log_event(parent_id, &event_type, payload.as_deref()).or_throw()?;
+            let id = store
+                .log_event(parent_id, &event_type, payload.as_deref())
+                .or_throw()?;
             page::text(&id)
         })
     }
@@ -226,7 +240,9 @@ impl Log {
     ) -> Result<AsyncTask<Work>> {
         let query = search_query(text, kind, (since, until), limit)?;
         let store = self.store()?;
-        Ok(tasks::spawn(move || page::text(&store.search(&query).or_throw()?.matches).map(Some)))
+        Ok(tasks::spawn(move || {
+            page::text(&store.search(&query).or_throw()?.matches).map(Some)
+        }))
     }
 
     #[napi]

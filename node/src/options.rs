@@ -12,12 +12,16 @@ use crate::errors;
 pub(crate) fn kind(stem: &str) -> Result<Kind> {
     Kind::from_stem(stem).ok_or_else(|| {
         let known = Kind::ALL.map(Kind::stem).join(", ");
-        errors::invalid("kind", &format!("unknown kind {stem:?}: give one of {known}"))
+        errors::invalid(
+            "kind",
+            &format!("unknown kind {stem:?}: give one of {known}"),
+        )
     })
 }
 
 pub(crate) fn uuid(field: &str, text: &str) -> Result<Uuid> {
-    text.parse().map_err(|e| errors::invalid(field, &format!("{text:?} is no UUID: {e}")))
+    text.parse()
+        .map_err(|e| errors::invalid(field, &format!("{text:?} is no UUID: {e}")))
 }
 
 /// An integer, which JavaScript gives in decimal.
@@ -29,7 +33,12 @@ pub(crate) fn integer(field: &str, digits: &str) -> Result<i64> {
 /// A number of milliseconds as a duration.
 pub(crate) fn milliseconds(field: &str, number: f64) -> Result<Duration> {
     let duration = Duration::try_from_secs_f64(number / 1e3);
-    duration.map_err(|e| errors::invalid(field, &format!("{number} is no number of milliseconds: {e}")))
+    duration.map_err(|e| {
+        errors::invalid(
+            field,
+            &format!("{number} is no number of milliseconds: {e}"),
+        )
+    })
 }
 
 pub(crate) fn key(stem: &str, id: &str, call_id: &str) -> Result<Key> {

@@ -23,8 +23,16 @@ impl Receiver {
     /// and why.
     #[napi]
     pub fn receive(&self, is_json: bool, is_traces: bool, request: &[u8]) -> Result<String> {
-        let encoding = if is_json { Encoding::Json } else { Encoding::Protobuf };
-        let signal = if is_traces { Signal::Traces } else { Signal::Logs };
+        let encoding = if is_json {
+            Encoding::Json
+        } else {
+            Encoding::Protobuf
+        };
+        let signal = if is_traces {
+            Signal::Traces
+        } else {
+            Signal::Logs
+        };
         let outcome = self.0.receive(encoding, signal, request);
         let outcome = outcome.map_err(|refusal| match refusal {
             Refusal::Log(error) => errors::of(&error),

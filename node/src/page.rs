@@ -31,8 +31,15 @@ fn has_many_digits(json: &[u8]) -> bool {
     // A run of so many digits has one at one of these places.
     let mut at = DIGITS_MIN - 1;
     while at < json.len() {
-        let before = json[..=at].iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
-        let after = json[at + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let before = json[..=at]
+            .iter()
+            .rev()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
+        let after = json[at + 1..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
         if before > 0 && before + after >= DIGITS_MIN {
             return true;
         }
@@ -50,7 +57,8 @@ fn marked(json: &[u8]) -> Vec<u8> {
         let length = match byte {
             b'"' => text_length(&json[at..]),
             b'-' | b'0'..=b'9' => {
-                let is_part = |byte: &&u8| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9');
+                let is_part =
+                    |byte: &&u8| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9');
                 let length = json[at..].iter().take_while(is_part).count();
                 if is_unsafe(&json[at..at + length]) {
                     is_marked = true;
@@ -84,9 +92,13 @@ fn text_length(json: &[u8]) -> usize {
 
 fn is_unsafe(number: &[u8]) -> bool {
     let digits = number.strip_prefix(b"-").unwrap_or(number);
-    let Ok(digits) = std::str::from_utf8(digits) else { return false };
+    let Ok(digits) = std::str::from_utf8(digits) else {
+        return false;
+    };
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return false;
     }
-    digits.parse::<u64>().map_or(true, |number| number > SAFE_MAX)
+    digits
+        .parse::<u64>()
+        .map_or(true, |number| number > SAFE_MAX)
 }

@@ -29,10 +29,12 @@ impl Run {
     ) -> Result<Run> {
         let mut run = store.run(vendor);
         if let Some(capture) = through {
-            run = run.through(&capture.handle()?);
+            run = run.through(&*capture.handle()?);
         }
         if let Some(thread_id) = thread_id {
-            run = run.in_thread(options::uuid("threadId", &thread_id)?).or_throw()?;
+            run = run
+                .in_thread(options::uuid("threadId", &thread_id)?)
+                .or_throw()?;
         }
         if length > 0 {
             let input = wire::read(bytes, length, |reader| {
@@ -114,8 +116,10 @@ impl Call {
 
     #[napi]
     pub fn done(&self, bytes: &[u8], length: u32) -> Result<()> {
-        let outcome = raw(bytes, length)?;
-        self.take()?.done(&outcome).or_throw()
+        let outcome = (length > 0)
+            .then(|| wire::payload(bytes, length))
+            .transpose()?;
+        self.take()?.done_json(outcome).or_throw()
     }
 
     #[napi]

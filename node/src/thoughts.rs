@@ -35,7 +35,8 @@ impl Thoughts {
             agent_id,
             content,
         };
-        let timestamp: Option<Timestamp> = timestamp.map(|time| time.parse()).transpose().or_throw()?;
+        let timestamp: Option<Timestamp> =
+            timestamp.map(|time| time.parse()).transpose().or_throw()?;
         let mut thoughts = self.0.thoughts();
         if let Some(id) = id {
             thoughts = thoughts.with_ids(move || id.clone());

@@ -12,7 +12,7 @@
 //! A name is its number in 2 bytes, see `names`, or 65535 and then a text.
 
 use decklog::Kind;
-use decklog::bindings::{Dynamic, Input};
+use decklog::bindings::{self, Dynamic, Input};
 use napi::Result;
 
 use crate::errors::{self, OrThrow as _};
@@ -43,6 +43,14 @@ pub(crate) fn read<T>(
     names::with(|names| read(&mut Reader { bytes, names }))
 }
 
+/// A single record.
+pub(crate) fn record(bytes: &[u8], length: u32) -> Result<Input> {
+    read(bytes, length, |reader| {
+        let kind = reader.kind()?;
+        reader.record_of(kind)
+    })
+}
+
 /// A single value as JSON.
 pub(crate) fn json(bytes: &[u8], length: u32) -> Result<String> {
     read(bytes, length, |reader| {
@@ -56,7 +64,7 @@ pub(crate) fn json(bytes: &[u8], length: u32) -> Result<String> {
 pub(crate) fn payload(bytes: &[u8], length: u32) -> Result<String> {
     read(bytes, length, |reader| {
         Ok(match reader.value()? {
-            Dynamic::Text(text) => text.into_owned(),
+            Dynamic::Text(text) => bindings::payload(text.into_owned()),
             Dynamic::Json(json) => json,
             Dynamic::Bool(flag) => flag.to_string(),
             Dynamic::Int(number) => number.to_string(),
@@ -160,7 +168,11 @@ impl<'a> Reader<'a> {
                 }
                 out.push(b'}');
             }
-            other => return Err(errors::fault(format!("a value has the unknown type {other}"))),
+            other => {
+                return Err(errors::fault(format!(
+                    "a value has the unknown type {other}"
+                )));
+            }
         }
         Ok(())
     }

@@ -40,9 +40,9 @@ test('two processes record in one log', async (t) => {
     for (let n = 0; n < 500; n++) log.record({ kind: 'events', event_type: process.argv[2], payload: n });
     log.close();`;
   const children = ['a.a', 'b.b'].map((name) => script(source, log.path, name));
-  for (let n = 0; n < 500; n++) log.record({ kind: 'events', event_type: 'own', payload: n });
+  for (let n = 0; n < 500; n++) log.record({ kind: 'events', event_type: 'x.own', payload: n });
   for (const child of children) assert.deepEqual(await child.ended, { code: 0, signal: null, out: '', err: '' });
-  for (const name of ['a.a', 'b.b', 'own']) {
+  for (const name of ['a.a', 'b.b', 'x.own']) {
     assert.deepEqual([...log.events({ event_type: name })].map((it) => it.payload), Array.from({ length: 500 }, (_, n) => n));
   }
   assert.equal(new Set([...log.events()].map((it) => it.id)).size, 1500);
@@ -68,15 +68,18 @@ for (const [how, end] of [
     const { code } = await script(
       `const log = decklog.open(process.argv[1]);
        const capture = log.capture();
-       for (let n = 0; n < 5000; n++) capture.record({ kind: 'events', event_type: 'captured' });
-       for (let n = 0; n < 100; n++) log.recordAsync({ kind: 'events', event_type: 'sent' }).catch(() => {});
+       for (let n = 0; n < 5000; n++) capture.record({ kind: 'events', event_type: 'x.captured' });
+       const run = log.run('x', { through: capture });
+       for (let n = 0; n < 1000; n++) run.user('hi');
+       for (let n = 0; n < 100; n++) log.recordAsync({ kind: 'events', event_type: 'x.sent' }).catch(() => {});
        ${end}`,
       where,
     ).ended;
     assert.equal(code, how === 'by an error' ? 1 : 0);
     const log = open(where);
-    assert.equal(log.events({ event_type: 'captured' }).toArray().length, 5000);
-    assert.equal(log.events({ event_type: 'sent' }).toArray().length, 100);
+    assert.equal(log.events({ event_type: 'x.captured' }).toArray().length, 5000);
+    assert.equal(log.turns().toArray().length, 1000);
+    assert.equal(log.events({ event_type: 'x.sent' }).toArray().length, 100);
     log.close();
   });
 }
@@ -109,8 +112,8 @@ test('worker threads record in one log, each with a handle of its own', async (t
     const { open } = require(workerData.package);
     const log = open(workerData.path);
     const capture = log.capture();
-    for (let n = 0; n < 200; n++) log.record({ kind: 'events', event_type: 'thread', payload: { [workerData.name]: n } });
-    for (let n = 0; n < 200; n++) capture.record({ kind: 'events', event_type: 'captured' });
+    for (let n = 0; n < 200; n++) log.record({ kind: 'events', event_type: 'x.thread', payload: { [workerData.name]: n } });
+    for (let n = 0; n < 200; n++) capture.record({ kind: 'events', event_type: 'x.captured' });
     parentPort.postMessage('done');`;
   const ended = ['a', 'b', 'c'].map((name) => {
     const workerData = { package: path.join(__dirname, '..'), path: log.path, name };
@@ -118,8 +121,8 @@ test('worker threads record in one log, each with a handle of its own', async (t
     return new Promise((resolve, reject) => worker.on('exit', resolve).on('error', reject));
   });
   assert.deepEqual(await Promise.all(ended), [0, 0, 0]);
-  assert.equal(log.events({ event_type: 'thread' }).toArray().length, 600);
-  assert.equal(log.events({ event_type: 'captured' }).toArray().length, 600);
+  assert.equal(log.events({ event_type: 'x.thread' }).toArray().length, 600);
+  assert.equal(log.events({ event_type: 'x.captured' }).toArray().length, 600);
 });
 
 test('a worker that is terminated harms nobody', async (t) => {
@@ -130,16 +133,16 @@ test('a worker that is terminated harms nobody', async (t) => {
       const log = require(workerData.package).open(workerData.path);
       const capture = log.capture({ onError() {} });
       for (let n = 0; ; n++) {
-        log.recordAsync({ kind: 'events', event_type: 'thread', payload: n });
-        log.record({ kind: 'events', event_type: 'thread', payload: n });
+        log.recordAsync({ kind: 'events', event_type: 'x.thread', payload: n });
+        log.record({ kind: 'events', event_type: 'x.thread', payload: n });
         if (n === 10) parentPort.postMessage('runs');
       }`;
     const worker = new Worker(source, { eval: true, workerData: { package: path.join(__dirname, '..'), path: log.path } });
     await new Promise((resolve) => worker.on('message', resolve));
     await worker.terminate();
-    log.record({ kind: 'events', event_type: 'own' });
+    log.record({ kind: 'events', event_type: 'x.own' });
   }
-  assert.equal(log.events({ event_type: 'own' }).toArray().length, 5);
+  assert.equal(log.events({ event_type: 'x.own' }).toArray().length, 5);
 });
 
 test('memory stays flat', async (t) => {

@@ -107,8 +107,8 @@ test('undefined fields are left out, and null is nothing', (t) => {
 
 test('a getter may record meanwhile', (t) => {
   const log = opened(t);
-  const payload = { get n() { return log.record({ kind: 'events', event_type: 'inner' }).id; }, text: 'x'.repeat(100) };
-  const { id } = log.record({ kind: 'events', event_type: 'outer', payload });
+  const payload = { get n() { return log.record({ kind: 'events', event_type: 'x.inner' }).id; }, text: 'x'.repeat(100) };
+  const { id } = log.record({ kind: 'events', event_type: 'x.outer', payload });
   assert.deepEqual([id, log.getEvent(2).payload], [2, { n: 1, text: 'x'.repeat(100) }]);
 });
 

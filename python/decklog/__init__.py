@@ -14,7 +14,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._decklog import Ack, ArrowStream, __version__, args_sha256
-from ._log import Capture, Conversation as ConversationHandle, Inbox, Log, Run, Thoughts, ToolCallScope, Turn, open
+from ._handles import Capture, Inbox, Thoughts
+from ._handles import Conversation as ConversationHandle
+from ._log import Log, open
+from ._run import Run, ToolCallScope, Turn
 from .errors import (
     BatchError,
     ClosedError,
@@ -79,9 +82,11 @@ def __getattr__(name: str) -> Any:
     if name in _RECORDS:
         from . import records
 
-        value = getattr(records, name)
+        value: Any = getattr(records, name)
     elif name == "wrap":
-        from ._wrap import wrap as value
+        from ._wrap import wrap
+
+        value = wrap
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

@@ -354,5 +354,5 @@ class Lists:
             until=until,
         )
 
-    def _list(self, kind: str, /, **arguments: Any) -> Any:
+    def _list(self, kind: str, /, **arguments: Any) -> Iterator[Any]:
         raise NotImplementedError

@@ -11,12 +11,13 @@ from .errors import InvalidInputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ._log import Log, ToolCallScope
+    from ._log import Log
+    from ._run import ToolCallScope
 
 
 def decorated(log: Log, function: Callable[..., Any], name: str | None) -> Callable[..., Any]:
     """The function with its calls recorded."""
-    tool_name = name or getattr(function, "__name__", type(function).__name__)
+    tool_name: str = name or getattr(function, "__name__", type(function).__name__)
     signature = inspect.signature(function)
 
     def requested(args: tuple[Any, ...], kwargs: dict[str, Any]) -> ToolCallScope:

@@ -8,9 +8,29 @@ are those of records that were read.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from ._record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TypeAlias
+
+    RecordLike: TypeAlias = Mapping[str, Any] | Record | object
+    """What can be recorded: a dict, a record, a dataclass or a pydantic model."""
+    Kind: TypeAlias = Literal[
+        "conversation_turns",
+        "tool_calls",
+        "code_edit_proposals",
+        "conversations",
+        "messages",
+        "events",
+        "inbox",
+        "history",
+        "thought_records",
+        "rollups",
+    ]
+    """A kind of record."""
 
 
 @dataclass(kw_only=True, repr=False)

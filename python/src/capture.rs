@@ -62,7 +62,11 @@ impl Capture {
 /// Calls the caller's function. An exception in it is printed, as of a thread.
 fn told(on_error: &Py<PyAny>, error: &Error, record: &Record) {
     Python::attach(|py| {
-        let what = (errors::of(error.clone()), record.kind().stem(), record.key());
+        let what = (
+            errors::of(error.clone()),
+            record.kind().stem(),
+            record.key(),
+        );
         if let Err(raised) = on_error.call1(py, what) {
             raised.write_unraisable(py, Some(on_error.bind(py)));
         }
@@ -107,7 +111,8 @@ impl Capture {
                 _ => return Err(errors::invalid("messages", "it is no message")),
             }
         }
-        py.detach(|| capture.capture_request(conversation, asked)).or_raise()
+        py.detach(|| capture.capture_request(conversation, asked))
+            .or_raise()
     }
 
     fn flush(&self, py: Python<'_>) -> PyResult<()> {

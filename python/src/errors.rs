@@ -24,7 +24,11 @@ fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
 
 pub(crate) fn of_class(class: &str, message: &str) -> PyErr {
     Python::attach(|py| {
-        let made = || py.import("decklog.errors")?.getattr(class)?.call1((message,));
+        let made = || {
+            py.import("decklog.errors")?
+                .getattr(class)?
+                .call1((message,))
+        };
         match made() {
             Ok(exception) => PyErr::from_value(exception),
             Err(failed) => failed,

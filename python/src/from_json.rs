@@ -20,8 +20,24 @@ pub(crate) fn value<'py>(py: Python<'py>, it: &impl Serialize) -> PyResult<Bound
 
 /// JSON as a value of Python.
 pub(crate) fn parse<'py>(py: Python<'py>, json: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    if has_long_number(json) {
+        let text = String::from_utf8_lossy(json);
+        return py.import("json")?.call_method1("loads", (text,));
+    }
     let mut from = serde_json::Deserializer::from_slice(json);
     Value(py).deserialize(&mut from).map_err(errors::fault)
+}
+
+/// Whether it may have an integer that only Python has.
+fn has_long_number(json: &[u8]) -> bool {
+    const DIGITS: usize = 19;
+    // Each run of that many digits covers one of these places.
+    let mut places = (DIGITS - 1..json.len()).step_by(DIGITS);
+    places.any(|place| {
+        let is_digit = |byte: &&u8| byte.is_ascii_digit();
+        let before = json[..=place].iter().rev().take_while(is_digit).count();
+        before > 0 && before + json[place + 1..].iter().take_while(is_digit).count() >= DIGITS
+    })
 }
 
 #[derive(Clone, Copy)]
@@ -51,15 +67,24 @@ impl<'de, 'py> Visitor<'de> for Value<'py> {
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<Bound<'py, PyAny>, E> {
-        number.into_pyobject(self.0).map(Bound::into_any).map_err(E::custom)
+        number
+            .into_pyobject(self.0)
+            .map(Bound::into_any)
+            .map_err(E::custom)
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<Bound<'py, PyAny>, E> {
-        number.into_pyobject(self.0).map(Bound::into_any).map_err(E::custom)
+        number
+            .into_pyobject(self.0)
+            .map(Bound::into_any)
+            .map_err(E::custom)
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Bound<'py, PyAny>, E> {
-        number.into_pyobject(self.0).map(Bound::into_any).map_err(E::custom)
+        number
+            .into_pyobject(self.0)
+            .map(Bound::into_any)
+            .map_err(E::custom)
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Bound<'py, PyAny>, E> {

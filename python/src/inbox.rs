@@ -46,8 +46,8 @@ fn instance<'py>(py: Python<'py>, task: InboxTask) -> PyResult<Bound<'py, PyAny>
 }
 
 /// The task that Python holds.
-fn task(given: &Bound<'_, PyAny>) -> PyResult<InboxTask> {
-    let json = to_json::json(given, "task")?;
+fn given(task: &Bound<'_, PyAny>) -> PyResult<InboxTask> {
+    let json = to_json::json(task, "task")?;
     serde_json::from_str(&json).map_err(|e| errors::invalid("task", &format!("it is no task: {e}")))
 }
 
@@ -60,8 +60,13 @@ impl Inbox {
         update_id: i64,
         payload: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let payload = payload.map(|it| to_json::payload(it, "payload")).transpose()?;
-        instance(py, self.with(py, |inbox| inbox.enqueue(update_id, payload.as_deref()))?)
+        let payload = payload
+            .map(|it| to_json::payload(it, "payload"))
+            .transpose()?;
+        instance(
+            py,
+            self.with(py, |inbox| inbox.enqueue(update_id, payload.as_deref()))?,
+        )
     }
 
     fn enqueue_message<'py>(
@@ -72,7 +77,9 @@ impl Inbox {
         text: &str,
         date: i64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let queued = self.with(py, |inbox| inbox.enqueue_message(update_id, chat_id, text, date));
+        let queued = self.with(py, |inbox| {
+            inbox.enqueue_message(update_id, chat_id, text, date)
+        });
         instance(py, queued?)
     }
 
@@ -81,19 +88,25 @@ impl Inbox {
         claimed.map(|task| instance(py, task)).transpose()
     }
 
-    fn done(&self, py: Python<'_>, given: &Bound<'_, PyAny>) -> PyResult<()> {
-        let task = task(given)?;
+    fn done(&self, py: Python<'_>, task: &Bound<'_, PyAny>) -> PyResult<()> {
+        let task = given(task)?;
         self.with(py, |inbox| inbox.done(&task))
     }
 
-    fn fail(&self, py: Python<'_>, given: &Bound<'_, PyAny>, error: &str) -> PyResult<()> {
-        let task = task(given)?;
+    fn fail(&self, py: Python<'_>, task: &Bound<'_, PyAny>, error: &str) -> PyResult<()> {
+        let task = given(task)?;
         self.with(py, |inbox| inbox.fail(&task, error))
     }
 
-    fn retry(&self, py: Python<'_>, given: &Bound<'_, PyAny>, error: &str) -> PyResult<&'static str> {
-        let task = task(given)?;
-        self.with(py, |inbox| inbox.retry(&task, error)).map(TaskStatus::as_str)
+    fn retry(
+        &self,
+        py: Python<'_>,
+        task: &Bound<'_, PyAny>,
+        error: &str,
+    ) -> PyResult<&'static str> {
+        let task = given(task)?;
+        self.with(py, |inbox| inbox.retry(&task, error))
+            .map(TaskStatus::as_str)
     }
 
     fn release_stale<'py>(
@@ -103,7 +116,10 @@ impl Inbox {
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let timeout = seconds("timeout", timeout)?;
         let released = self.with(py, |inbox| inbox.release_stale(timeout))?;
-        released.into_iter().map(|task| instance(py, task)).collect()
+        released
+            .into_iter()
+            .map(|task| instance(py, task))
+            .collect()
     }
 
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

@@ -10,6 +10,7 @@
 )]
 
 mod arrow;
+mod batch;
 mod capture;
 mod errors;
 mod fork;

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::arrow::ArrowStream;
+use crate::batch::Batch;
 use crate::capture::{self, Capture};
 use crate::errors::{self, OrRaise as _};
 use crate::fork::OfProcess;
@@ -107,19 +108,38 @@ impl Log {
         })
     }
 
+    /// The directory of the log.
     #[getter]
     fn path(&self) -> PyResult<PathBuf> {
         Ok(self.store()?.path().to_path_buf())
     }
 
+    /// Syncs the log to disk and closes it. Later calls raise `ClosedError`.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
         let store = store.take()?;
         py.detach(|| store.map_or(Ok(()), Store::close)).or_raise()
     }
 
+    /// Records a fact: a dict, a record of this package, a dataclass or a pydantic model.
+    ///
+    /// Field names are those of the files. What is left out is filled in, such as ids and times. The
+    /// same fact again changes nothing. When it returns, the fact is in the log.
+    ///
+    /// kind: The kind of record, if it has no field that says so.
+    ///
+    /// >>> log.record({"kind": "events", "event_type": "worker.spawned", "payload": {"pid": 7}})
+    /// Ack(seq=1, status='added', id=1)
+    /// >>> from decklog import Event
+    /// >>> log.record(Event(event_type="worker.exited", parent_id=1)).id
+    /// 2
     #[pyo3(signature = (record, /, *, kind = None))]
-    fn record(&self, py: Python<'_>, record: &Bound<'_, PyAny>, kind: Option<&str>) -> PyResult<Ack> {
+    fn record(
+        &self,
+        py: Python<'_>,
+        record: &Bound<'_, PyAny>,
+        kind: Option<&str>,
+    ) -> PyResult<Ack> {
         let store = self.store()?;
         let input = values::input(record, values::kind(kind)?)?;
         let (kind, id) = (input.kind(), input.id());
@@ -127,6 +147,10 @@ impl Log {
         Ok(Ack::new(ack, kind, id))
     }
 
+    /// Records all of these facts in order or, if one is rejected, none of them.
+    ///
+    /// >>> [ack.id for ack in log.record_all([{"event_type": "a.b"}], kind="events")]
+    /// [1]
     #[pyo3(signature = (records, /, *, kind = None))]
     fn record_all(
         &self,
@@ -138,10 +162,12 @@ impl Log {
         let (inputs, heads) = inputs(records, kind)?;
         let acks = py.detach(|| store.record_all_inputs(inputs)).or_raise()?;
         let acks = acks.into_iter().zip(heads);
-        Ok(acks.map(|(ack, (kind, id))| Ack::new(ack, kind, id)).collect())
+        Ok(acks
+            .map(|(ack, (kind, id))| Ack::new(ack, kind, id))
+            .collect())
     }
 
-    /// Each is accepted or rejected on its own: the list has an `Ack` or an exception for each.
+    // Each is accepted or rejected on its own: the list has an `Ack` or an exception for each.
     #[pyo3(signature = (records, /, *, kind = None))]
     fn _record_batch<'py>(
         &self,
@@ -149,24 +175,37 @@ impl Log {
         records: &Bound<'py, PyAny>,
         kind: Option<&str>,
     ) -> PyResult<(Bound<'py, PyList>, usize)> {
-        let store = self.store()?;
         let kind = values::kind(kind)?;
         let results = PyList::empty(py);
-        let (mut inputs, mut heads, mut failed) = (Vec::new(), Vec::new(), 0);
+        let (mut batch, mut heads, mut failed) = (Batch::new(self.store()?), Vec::new(), 0);
+        let mut raised = None;
         for record in records.try_iter()? {
-            match values::input(&record?, kind) {
+            let record = match record {
+                Ok(record) => record,
+                // The records before it are recorded.
+                Err(error) => {
+                    raised = Some(error);
+                    break;
+                }
+            };
+            match values::input(&record, kind) {
                 Ok(input) => {
                     heads.push(Ok((input.kind(), input.id())));
-                    inputs.push(input);
+                    batch.push(input);
                 }
                 Err(error) => heads.push(Err(error)),
             }
         }
-        let acks = py.detach(|| store.record_inputs(inputs)).or_raise()?;
+        let acks = py.detach(|| batch.end()).or_raise()?;
+        if let Some(raised) = raised {
+            return Err(raised);
+        }
         let mut acks = acks.into_iter();
         for head in heads {
             let ack = head.and_then(|(kind, id)| {
-                let ack = acks.next().ok_or_else(|| errors::fault("an answer is missing"))?;
+                let ack = acks
+                    .next()
+                    .ok_or_else(|| errors::fault("an answer is missing"))?;
                 Ok(Ack::new(ack.or_raise()?, kind, id))
             });
             match ack {
@@ -199,7 +238,9 @@ impl Log {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let store = self.store()?;
         let key = key(kind, id, call_id)?;
-        let item = py.detach(|| bindings::get(&store, &key, as_of)).or_raise()?;
+        let item = py
+            .detach(|| bindings::get(&store, &key, as_of))
+            .or_raise()?;
         records::optional(py, item)
     }
 
@@ -219,6 +260,12 @@ impl Log {
         Ok(Ack::new(ack, key.kind(), None))
     }
 
+    /// Records an event and returns its id.
+    ///
+    /// >>> agent = log.log_event("agent.started")
+    /// >>> _ = log.log_event("agent.completed", {"turns": 3}, parent_id=agent)
+    /// >>> [(it["event_type"], it.get("status")) for it in log.event_tree(agent)]
+    /// [('agent.started', 'completed'), ('agent.completed', None)]
     #[pyo3(signature = (event_type, payload = None, *, parent_id = None))]
     fn log_event(
         &self,
@@ -228,7 +275,9 @@ impl Log {
         parent_id: Option<i64>,
     ) -> PyResult<i64> {
         let store = self.store()?;
-        let payload = payload.map(|it| to_json::payload(it, "payload")).transpose()?;
+        let payload = payload
+            .map(|it| to_json::payload(it, "payload"))
+            .transpose()?;
         let logged = py.detach(|| store.log_event(parent_id, event_type, payload.as_deref()));
         logged.or_raise()
     }
@@ -256,19 +305,26 @@ impl Log {
         from_json::value(py, &found.matches)
     }
 
+    /// An event and all events under it, with depths, and durations of spans. `None` if there is no
+    /// such event.
     fn event_tree<'py>(&self, py: Python<'py>, id: i64) -> PyResult<Option<Bound<'py, PyAny>>> {
         let store = self.store()?;
         let tree = py.detach(|| store.event_tree(id)).or_raise()?;
-        tree.map(|tree| from_json::value(py, &tree.nodes)).transpose()
+        tree.map(|tree| from_json::value(py, &tree.nodes))
+            .transpose()
     }
 
+    /// The items of a conversation or a thread of turns, with depths and durations. `None` if there is
+    /// neither.
     fn session_tree<'py>(&self, py: Python<'py>, id: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         let store = self.store()?;
         let id = uuid("id", id)?;
         let tree = py.detach(|| store.session_tree(id)).or_raise()?;
-        tree.map(|tree| from_json::value(py, &tree.nodes)).transpose()
+        tree.map(|tree| from_json::value(py, &tree.nodes))
+            .transpose()
     }
 
+    /// Returns when all that was recorded is on disk.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         let store = self.store()?;
         py.detach(|| store.sync()).or_raise()
@@ -283,7 +339,13 @@ impl Log {
         conversation: Option<&Bound<'_, PyAny>>,
         through: Option<PyRef<'_, Capture>>,
     ) -> PyResult<Run> {
-        Run::new(py, self.store()?, vendor, (thread_id, conversation), through.as_deref())
+        Run::new(
+            py,
+            self.store()?,
+            vendor,
+            (thread_id, conversation),
+            through.as_deref(),
+        )
     }
 
     #[pyo3(signature = (*, queue_records_max = None, queue_bytes_max = None, when_full = "refuse", drain_timeout = None, on_error = None))]
@@ -345,7 +407,8 @@ fn inputs(records: &Bound<'_, PyAny>, kind: Option<&str>) -> PyResult<(Vec<Input
 }
 
 pub(crate) fn uuid(field: &str, text: &str) -> PyResult<decklog::uuid::Uuid> {
-    text.parse().map_err(|e| errors::invalid(field, &format!("{text:?} is no UUID: {e}")))
+    text.parse()
+        .map_err(|e| errors::invalid(field, &format!("{text:?} is no UUID: {e}")))
 }
 
 fn key(kind: &str, id: &Bound<'_, PyAny>, call_id: &str) -> PyResult<Key> {
@@ -355,8 +418,15 @@ fn key(kind: &str, id: &Bound<'_, PyAny>, call_id: &str) -> PyResult<Key> {
         .ok_or_else(|| errors::invalid("id", &format!("{id:?} is no id of {kind}")))
 }
 
+/// The SHA-256 of arguments as canonical JSON (RFC 8785), in hexadecimal.
+///
+/// >>> args_sha256({"path": "main.rs"})[:8]
+/// '02bfa9f4'
 #[pyfunction]
 #[pyo3(signature = (arguments, /))]
 pub(crate) fn args_sha256(arguments: &Bound<'_, PyAny>) -> PyResult<String> {
-    Ok(decklog::args_sha256(&to_json::payload(arguments, "arguments")?))
+    Ok(decklog::args_sha256(&to_json::payload(
+        arguments,
+        "arguments",
+    )?))
 }

@@ -19,12 +19,7 @@ impl Receiver {
         Receiver(OfProcess::new(otlp::Receiver::new(store)))
     }
 
-    fn receive(
-        &self,
-        py: Python<'_>,
-        signal: Signal,
-        request: &[u8],
-    ) -> PyResult<Received> {
+    fn receive(&self, py: Python<'_>, signal: Signal, request: &[u8]) -> PyResult<Received> {
         let receiver = self.0.get()?;
         let received = py.detach(|| receiver.receive(Encoding::Protobuf, signal, request));
         let outcome: Outcome = received.map_err(|refusal| match refusal {

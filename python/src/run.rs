@@ -88,7 +88,9 @@ impl Turn {
     ) -> PyResult<Call> {
         let arguments = raw(arguments, "arguments_json")?;
         let turn = self.0.get()?;
-        let call = py.detach(|| turn.call(call_id, tool_name, &arguments)).or_raise()?;
+        let call = py
+            .detach(|| turn.call(call_id, tool_name, &arguments))
+            .or_raise()?;
         Ok(Call {
             call_id: call.call_id().to_owned(),
             turn_id: call.turn_id().to_string(),
@@ -118,7 +120,10 @@ impl Call {
 
     fn ended(&self) -> PyResult<run::Call> {
         self.take()?.ok_or_else(|| {
-            errors::of_class("LifecycleError", "the call has an outcome: it is recorded once")
+            errors::of_class(
+                "LifecycleError",
+                "the call has an outcome: it is recorded once",
+            )
         })
     }
 }
@@ -127,10 +132,12 @@ impl Call {
 impl Call {
     #[pyo3(signature = (outcome = None, /))]
     fn done(&self, py: Python<'_>, outcome: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let none = py.None();
-        let outcome = raw(outcome.unwrap_or(none.bind(py)), "outcome_json")?;
+        let outcome = outcome.filter(|outcome| !outcome.is_none());
+        let outcome = outcome
+            .map(|it| to_json::payload(it, "outcome_json"))
+            .transpose()?;
         let call = self.ended()?;
-        py.detach(|| call.done(&outcome)).or_raise()
+        py.detach(|| call.done_json(outcome)).or_raise()
     }
 
     #[pyo3(signature = (error_kind, error_msg = "", /))]

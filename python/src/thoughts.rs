@@ -53,7 +53,9 @@ impl Thoughts {
 
     fn verify_chain<'py>(&self, py: Python<'py>, task_id: &str) -> PyResult<Bound<'py, PyAny>> {
         let store = self.0.get()?;
-        let check = py.detach(|| store.thoughts().verify_chain(task_id)).or_raise()?;
+        let check = py
+            .detach(|| store.thoughts().verify_chain(task_id))
+            .or_raise()?;
         let dict = from_json::value(py, &check)?;
         dict.set_item("is_intact", check.is_intact())?;
         Ok(dict)

@@ -23,7 +23,7 @@ pub(crate) fn json(value: &Bound<'_, PyAny>, field: &str) -> PyResult<String> {
 /// A payload: a text as it is, anything else as JSON.
 pub(crate) fn payload(value: &Bound<'_, PyAny>, field: &str) -> PyResult<String> {
     match value.cast::<PyString>() {
-        Ok(it) => text(it, field).map(str::to_owned),
+        Ok(it) => Ok(decklog::bindings::payload(text(it, field)?.to_owned())),
         Err(_) => json(value, field),
     }
 }
@@ -33,14 +33,12 @@ pub(crate) fn text<'a>(text: &'a Bound<'_, PyString>, field: &str) -> PyResult<&
         .map_err(|_| errors::invalid(field, "it holds a lone surrogate, which is no text"))
 }
 
-fn push_at(
-    out: &mut Vec<u8>,
-    value: &Bound<'_, PyAny>,
-    field: &str,
-    depth: usize,
-) -> PyResult<()> {
+fn push_at(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, field: &str, depth: usize) -> PyResult<()> {
     if depth > DEPTH_MAX {
-        return Err(errors::invalid(field, "it is nested more than 63 levels deep"));
+        return Err(errors::invalid(
+            field,
+            "it is nested more than 63 levels deep",
+        ));
     }
     if let Ok(it) = value.cast::<PyString>() {
         push_text(out, text(it, field)?)
@@ -55,9 +53,8 @@ fn push_at(
         push_int(out, value)
     } else if let Ok(number) = value.cast::<PyFloat>() {
         let number = number.value();
-        let finite = serde_json::Number::from_f64(number).ok_or_else(|| {
-            errors::invalid(field, &format!("{number} is no number of JSON"))
-        })?;
+        let finite = serde_json::Number::from_f64(number)
+            .ok_or_else(|| errors::invalid(field, &format!("{number} is no number of JSON")))?;
         out.extend_from_slice(finite.to_string().as_bytes());
         Ok(())
     } else if let Ok(dict) = value.cast::<PyDict>() {
@@ -128,7 +125,10 @@ fn push_int(out: &mut Vec<u8>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         Ok(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
         // Its digits, also if it is of a subclass with a text of its own.
         Err(_) => {
-            let digits = value.py().get_type::<PyInt>().call_method1("__repr__", (value,))?;
+            let digits = value
+                .py()
+                .get_type::<PyInt>()
+                .call_method1("__repr__", (value,))?;
             out.extend_from_slice(digits.cast::<PyString>()?.to_str()?.as_bytes());
         }
     }

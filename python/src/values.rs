@@ -80,7 +80,10 @@ fn dynamic<'a>(name: &str, value: &'a Bound<'_, PyAny>) -> PyResult<Dynamic<'a>>
 fn kind_of(stem: &str) -> PyResult<Kind> {
     Kind::from_stem(stem).ok_or_else(|| {
         let known = Kind::ALL.map(Kind::stem).join(", ");
-        errors::invalid("kind", &format!("unknown kind {stem:?}: give one of {known}"))
+        errors::invalid(
+            "kind",
+            &format!("unknown kind {stem:?}: give one of {known}"),
+        )
     })
 }
 
@@ -107,7 +110,9 @@ pub(crate) fn input(record: &Bound<'_, PyAny>, kind: Option<Kind>) -> PyResult<I
         };
         return of_dict(fields, kind, op);
     }
-    let fields = py.import("decklog._plain")?.call_method1("fields", (record,))?;
+    let fields = py
+        .import("decklog._plain")?
+        .call_method1("fields", (record,))?;
     of_dict(fields.cast::<PyDict>()?, kind, None)
 }
 

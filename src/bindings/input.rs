@@ -3,8 +3,19 @@
 use crate::capture::Capture;
 use crate::collections::{Ack, IfKnown, given};
 use crate::error::Result;
-use crate::record::{Dynamic, Kind, Record};
+use crate::record::{Dynamic, Kind, Record, payload_of_string};
 use crate::store::Store;
+
+/// The payload that a text of another language is, such as an outcome: the text, which may be JSON.
+/// Texts such as `4.5` and `true` are kept apart from the number and the boolean.
+///
+/// ```
+/// assert_eq!(decklog::bindings::payload("12 lines".to_owned()), "12 lines");
+/// assert_eq!(decklog::bindings::payload("12".to_owned()), r#""12""#);
+/// ```
+pub fn payload(text: String) -> String {
+    payload_of_string(text)
+}
 
 /// A record that was given by name and value.
 #[derive(Debug, Clone)]

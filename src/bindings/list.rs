@@ -4,8 +4,8 @@ use uuid::Uuid;
 
 use super::Item;
 use crate::collections::{
-    Arguments, moment, CallQuery, ConversationQuery, Cursor, EventQuery, HistoryQuery, MessageQuery,
-    ProposalQuery, RollupQuery, TaskQuery, ThoughtQuery, TurnQuery,
+    Arguments, CallQuery, ConversationQuery, Cursor, EventQuery, HistoryQuery, MessageQuery,
+    ProposalQuery, RollupQuery, TaskQuery, ThoughtQuery, TurnQuery, moment,
 };
 use crate::error::{Error, Result};
 use crate::record::{Dynamic, Kind};
@@ -118,9 +118,8 @@ fn conversation_id(value: &Dynamic<'_>) -> Result<Uuid> {
         Dynamic::Text(text) => text,
         _ => "",
     };
-    Uuid::try_parse(text).map_err(|e| {
-        Error::invalid(format!("conversation_id: {e}")).with_field("conversation_id")
-    })
+    Uuid::try_parse(text)
+        .map_err(|e| Error::invalid(format!("conversation_id: {e}")).with_field("conversation_id"))
 }
 
 fn rollups(arguments: &[(&str, Dynamic<'_>)]) -> Result<RollupQuery> {
@@ -131,7 +130,8 @@ fn rollups(arguments: &[(&str, Dynamic<'_>)]) -> Result<RollupQuery> {
             Dynamic::Text(text) => text.parse(),
             _ => Err(Error::invalid("expected a day such as 2026-07-28")),
         };
-        let day = day.map_err(|e| Error::invalid(format!("{name}: {}", e.reason())).with_field(name))?;
+        let day =
+            day.map_err(|e| Error::invalid(format!("{name}: {}", e.reason())).with_field(name))?;
         match *name {
             "since" => query.since = Some(day),
             "until" => query.until = Some(day),

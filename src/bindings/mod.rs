@@ -26,7 +26,7 @@ mod schema;
 #[cfg(feature = "arrow")]
 pub use self::arrow::ArrowReader;
 pub use self::get::{get, key};
-pub use self::input::Input;
+pub use self::input::{Input, payload};
 pub use self::item::Item;
 pub use self::list::{List, time};
 pub use self::schema::{MemberSchema, RecordSchema, list_arguments, record_types};

@@ -150,18 +150,48 @@ pub fn record_types() -> Vec<RecordSchema> {
     let calls = [ToolCallReq::FIELDS, ToolCallDone::FIELDS];
     let proposals = [CodeEditProposal::FIELDS, ProposalStep::FIELDS];
     vec![
-        of_kind("ConversationTurn", Kind::ConversationTurns, &[ConversationTurn::FIELDS]),
+        of_kind(
+            "ConversationTurn",
+            Kind::ConversationTurns,
+            &[ConversationTurn::FIELDS],
+        ),
         of_kind("ToolCall", Kind::ToolCalls, &calls),
-        step("ToolCallReq", Kind::ToolCalls, requested, None, ToolCallReq::FIELDS),
-        step("ToolCallDone", Kind::ToolCalls, None, status, ToolCallDone::FIELDS),
+        step(
+            "ToolCallReq",
+            Kind::ToolCalls,
+            requested,
+            None,
+            ToolCallReq::FIELDS,
+        ),
+        step(
+            "ToolCallDone",
+            Kind::ToolCalls,
+            None,
+            status,
+            ToolCallDone::FIELDS,
+        ),
         of_kind("CodeEditProposal", Kind::CodeEditProposals, &proposals),
-        step("ProposalStep", Kind::CodeEditProposals, None, status, ProposalStep::FIELDS),
+        step(
+            "ProposalStep",
+            Kind::CodeEditProposals,
+            None,
+            status,
+            ProposalStep::FIELDS,
+        ),
         of_kind("Conversation", Kind::Conversations, &[Conversation::FIELDS]),
-        of_kind("ConversationMessage", Kind::Messages, &[ConversationMessage::FIELDS]),
+        of_kind(
+            "ConversationMessage",
+            Kind::Messages,
+            &[ConversationMessage::FIELDS],
+        ),
         of_kind("Event", Kind::Events, &[Event::FIELDS]),
         of_kind("InboxTask", Kind::Inbox, &[InboxTask::FIELDS]),
         of_kind("HistoryEntry", Kind::History, &[HistoryEntry::FIELDS]),
-        of_kind("ThoughtRecord", Kind::ThoughtRecords, &[ThoughtRecord::FIELDS]),
+        of_kind(
+            "ThoughtRecord",
+            Kind::ThoughtRecords,
+            &[ThoughtRecord::FIELDS],
+        ),
         of_kind("Rollup", Kind::Rollups, &[Rollup::FIELDS]),
     ]
 }

@@ -6,8 +6,8 @@ use crate::collections::{ConversationSort, Order};
 use crate::error::{Error, Result};
 use crate::record::declare::Word;
 use crate::record::{
-    CallStatus, Client, ConversationStatus, Dynamic, ProposalStatus, Role, TaskStatus,
-    TurnKind, epoch_ms,
+    CallStatus, Client, ConversationStatus, Dynamic, ProposalStatus, Role, TaskStatus, TurnKind,
+    epoch_ms,
 };
 
 /// A query that is made from arguments.
@@ -21,9 +21,14 @@ pub(crate) trait Arguments: Default {
     /// The query with these arguments. Without `limit`, it has no limit.
     fn of(arguments: &[(&str, Dynamic<'_>)]) -> Result<Self> {
         let mut query = Self::default();
-        query.set("limit", &Dynamic::Int(i64::MAX)).map_err(Error::invalid)?;
+        query
+            .set("limit", &Dynamic::Int(i64::MAX))
+            .map_err(Error::invalid)?;
         for (name, value) in arguments {
-            if Self::ARGUMENTS.iter().all(|argument| argument.name != *name) {
+            if Self::ARGUMENTS
+                .iter()
+                .all(|argument| argument.name != *name)
+            {
                 let known: Vec<&str> = Self::ARGUMENTS.iter().map(|it| it.name).collect();
                 let known = known.join(", ");
                 let message = format!("unknown argument {name:?}: give one of {known}");
@@ -178,6 +183,9 @@ pub(crate) fn moment(value: &Dynamic<'_>) -> Result<i64, String> {
     match value {
         Dynamic::Int(at) => Ok(*at),
         Dynamic::Text(text) => epoch_ms(text).map_err(|e| e.reason()),
-        _ => Err("expected epoch milliseconds, or a text such as 2026-07-28T12:00:00Z or 2026-07-28".to_owned()),
+        _ => Err(
+            "expected epoch milliseconds, or a text such as 2026-07-28T12:00:00Z or 2026-07-28"
+                .to_owned(),
+        ),
     }
 }

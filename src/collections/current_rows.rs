@@ -113,7 +113,10 @@ pub(super) fn read_row(
         return Ok(None);
     };
     let row = match kind {
-        Kind::ToolCalls => CallQuery::read(view, id, None)?.map(|call| Row::of_call(&call, wanted)),
+        Kind::ToolCalls => match call_columns(view, id, wanted)? {
+            Some(row) => Some(Ok(row)),
+            None => CallQuery::read(view, id, None)?.map(|call| Row::of_call(&call, wanted)),
+        },
         Kind::CodeEditProposals => {
             ProposalQuery::read(view, id, None)?.map(|proposal| Row::of_proposal(&proposal, wanted))
         }
@@ -126,6 +129,27 @@ pub(super) fn read_row(
     Ok(cells.map(|cells| CurrentRow { cells, ..head }))
 }
 
+/// The values of a tool call, read from its lines if these are as decklog wrote them.
+fn call_columns(view: &Snapshot<'_>, id: RowId, wanted: ColumnSet) -> Result<Option<Row>> {
+    const KIND: Kind = Kind::ToolCalls;
+    let Some(lines) = view.table(KIND).row(id) else {
+        return Ok(None);
+    };
+    let mut row = Row::of(KIND, wanted);
+    let Some(mut op) = view.add_line(&mut row, KIND, lines.asserted)? else {
+        return Ok(None);
+    };
+    if lines.done.is_some() {
+        match view.add_line(&mut row, KIND, lines.done)? {
+            Some(done) => op = done,
+            None => return Ok(None),
+        }
+    }
+    // The ops are the words of the status.
+    row.set_if("status", Some(op), |op| Cell::Text(op.as_str().to_owned()));
+    Ok(Some(row))
+}
+
 /// The values of a record that one line describes.
 fn read_columns(
     view: &Snapshot<'_>,
@@ -136,7 +160,8 @@ fn read_columns(
     let Some(line) = view.table(kind).row(id).map(|row| row.asserted) else {
         return Ok(None);
     };
-    if let Some(row) = view.read_columns(kind, line, wanted)? {
+    let mut row = Row::of(kind, wanted);
+    if view.add_line(&mut row, kind, line)?.is_some() {
         return Ok(Some(row));
     }
     let Some(decoded) = standing(view, kind, id)? else {

@@ -61,6 +61,10 @@ pub(crate) use places::Places;
 pub(crate) use search::clipped;
 pub(crate) use seqs::{times_of, with_seqs};
 
+#[cfg(feature = "bindings")]
+pub use arguments::ArgumentSchema;
+#[cfg(feature = "bindings")]
+pub(crate) use arguments::{Argument, Arguments, moment};
 pub use as_of::AsOf;
 pub(crate) use by_kind::{GROUPS, group};
 pub use calls::CallQuery;
@@ -74,10 +78,6 @@ pub use observability::ObservabilityStore;
 pub(crate) use page::PAGE_LIMIT_MAX;
 pub use page::{Cursor, Order, PAGE_LIMIT, Page};
 pub use proposals::ProposalQuery;
-#[cfg(feature = "bindings")]
-pub use arguments::ArgumentSchema;
-#[cfg(feature = "bindings")]
-pub(crate) use arguments::{Argument, Arguments, moment};
 #[cfg(feature = "http")]
 pub(crate) use query::{Limit, TimeText, number_param};
 pub use resume::Resume;

@@ -158,7 +158,6 @@ macro_rules! query {
 
 pub(super) use query;
 
-
 #[cfg(feature = "http")]
 pub(crate) use params::{Limit, TimeText, number_param};
 #[cfg(feature = "http")]

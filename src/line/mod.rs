@@ -42,7 +42,7 @@ pub(crate) use input::DERIVED;
 pub(crate) use input::{FieldFault, Form, Given, OpField};
 pub(crate) use lengths::text_len;
 #[cfg(feature = "rows")]
-pub(crate) use row_reader::row_of;
+pub(crate) use row_reader::add_line;
 pub use schema::{FieldSchema, KindSchema};
 pub(crate) use typed::{TypedRecord, decode_as};
 

@@ -11,28 +11,28 @@ use uuid::Uuid;
 use super::canonical::NotCanonical;
 use super::cursor::Cursor;
 use super::{Op, split_crc};
-use crate::record::columns::{Cell, ColumnSet, Row};
+use crate::record::columns::{Cell, Row};
 use crate::record::declare::{Field, FieldReader, FieldWriter, Fields, Word};
 use crate::record::{
     Client, ConversationMessage, ConversationTurn, Day, Event, HistoryEntry, IdHashes, Kind,
-    MessageSums, Sketch, ThoughtRecord, Timestamp, Validity, payload_json,
+    MessageSums, Sketch, ThoughtRecord, Timestamp, ToolCallDone, ToolCallReq, Validity,
+    payload_json,
 };
 
 type Read<T> = Result<T, NotCanonical>;
 
-/// The row of a record that one line describes. `None` if the line is not, or not certainly, as
-/// decklog wrote it, or for a kind whose rows come from several lines. Does not check its checksum.
-pub(crate) fn row_of(kind: Kind, line: &[u8], wanted: ColumnSet) -> Option<Row> {
+/// Adds the values of a line to the row of its record. Returns the op of the line, or `None` if the
+/// line is not, or not certainly, as decklog wrote it, or for a kind whose rows need more than the
+/// values of lines. The row is then incomplete. Does not check the checksum.
+pub(crate) fn add_line(row: &mut Row, kind: Kind, line: &[u8]) -> Option<Op> {
     let (covered, _) = split_crc(line)?;
     let mut line = Cursor::of_texts(covered)?;
     let op = line.op(kind)?;
-    let mut row = Row::of(kind, wanted);
-    let mut reader = RowReader {
-        line,
-        row: &mut row,
-    };
+    let mut reader = RowReader { line, row };
     match (kind, op) {
         (Kind::ConversationTurns, Op::Asserted) => ConversationTurn::pass(&mut reader),
+        (Kind::ToolCalls, Op::Requested) => ToolCallReq::pass(&mut reader),
+        (Kind::ToolCalls, Op::Completed | Op::Failed) => ToolCallDone::pass(&mut reader),
         (Kind::Events, _) => Event::pass(&mut reader),
         (Kind::History, _) => HistoryEntry::pass(&mut reader),
         (Kind::Messages, _) => ConversationMessage::pass(&mut reader),
@@ -41,7 +41,7 @@ pub(crate) fn row_of(kind: Kind, line: &[u8], wanted: ColumnSet) -> Option<Row> 
     }
     .ok()?;
     reader.line.end()?;
-    Some(row)
+    Some(op)
 }
 
 struct RowReader<'a, 'r> {

@@ -105,12 +105,20 @@ impl Call {
     /// As [`Run::turn`]; also [`InvalidInput`](crate::ErrorKind::InvalidInput) for an outcome that
     /// cannot be serialized as JSON. A call whose outcome is rejected is recorded as abandoned.
     pub fn done(self, outcome: &(impl Serialize + ?Sized)) -> Result<()> {
-        let outcome = json(outcome).map_err(|e| e.with_field("outcome_json"));
-        let done = outcome.map(|json| ToolCallDone {
-            outcome_json: Some(json),
+        match json(outcome) {
+            Ok(outcome) => self.done_json(Some(outcome)),
+            Err(e) => self.end(Err(e.with_field("outcome_json"))),
+        }
+    }
+
+    /// As [`done`](Call::done), with an outcome that is JSON already, or text. `None`: the tool
+    /// returned nothing.
+    pub fn done_json(self, outcome_json: Option<String>) -> Result<()> {
+        let done = ToolCallDone {
+            outcome_json,
             ..self.outcome(ToolStatus::Completed)
-        });
-        self.end(done)
+        };
+        self.end(Ok(done))
     }
 
     /// Records that the tool failed. `error_kind` is the class of the error, such as `timeout`.

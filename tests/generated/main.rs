@@ -48,14 +48,18 @@ fn described(name: &str) -> &'static str {
         "ToolCallReq" => "The request of a tool call.",
         "ToolCallDone" => "The outcome of a tool call.",
         "CodeEditProposal" => "A proposed edit and its decisions.",
-        "ProposalStep" => "A step of a proposed edit: its approval, denial, application or reversal.",
+        "ProposalStep" => {
+            "A step of a proposed edit: its approval, denial, application or reversal."
+        }
         "Conversation" => "A conversation. Reads return it with the totals of its messages.",
         "ConversationMessage" => "A message of a conversation.",
         "Event" => "An event of a supervisor or an agent.",
         "InboxTask" => "A task of the inbox.",
         "HistoryEntry" => "A message of a chat.",
         "ThoughtRecord" => "A thought, chained to the one before it by its hash.",
-        "Rollup" => "The sums over a day's messages of one model, configuration, mode and task type.",
+        "Rollup" => {
+            "The sums over a day's messages of one model, configuration, mode and task type."
+        }
         other => panic!("{other} has no description"),
     }
 }

@@ -49,12 +49,18 @@ fn doc(member: &MemberSchema) -> String {
 
 fn class(schema: &RecordSchema, out: &mut String) {
     let name = schema.name;
-    let _ = writeln!(out, "\n\n@dataclass(kw_only=True, repr=False)\nclass {name}(Record):");
+    let _ = writeln!(
+        out,
+        "\n\n@dataclass(kw_only=True, repr=False)\nclass {name}(Record):"
+    );
     let _ = writeln!(out, "    \"\"\"{}\"\"\"\n", described(name));
     let quoted = |it: Option<&str>| it.map_or("None".to_owned(), |it| format!("\"{it}\""));
     let kind = schema.kind.stem();
     let (op, op_field) = (quoted(schema.op), quoted(schema.op_field));
-    let _ = writeln!(out, "    _decklog: ClassVar = (\"{kind}\", {op}, {op_field})\n");
+    let _ = writeln!(
+        out,
+        "    _decklog: ClassVar = (\"{kind}\", {op}, {op_field})\n"
+    );
     let (required, others): (Vec<_>, Vec<_>) =
         schema.fields.iter().partition(|field| field.is_required);
     for field in required.into_iter().chain(others) {
@@ -67,7 +73,11 @@ fn class(schema: &RecordSchema, out: &mut String) {
             (true, _) => format!("{}: {type_name}", field.name),
             (_, true) => format!("{}: {type_name} = None", field.name),
             // Reads always return it.
-            _ => format!("{}: {type_name} = cast(\"{}\", None)", field.name, type_name.replace('"', "'")),
+            _ => format!(
+                "{}: {type_name} = cast(\"{}\", None)",
+                field.name,
+                type_name.replace('"', "'")
+            ),
         };
         let _ = writeln!(out, "    {line}");
         let text = format!("\"\"\"{}\"\"\"", doc(field));
@@ -84,8 +94,18 @@ fn records_are_those_of_the_declarations() {
          are those of records that were read.\n\"\"\"\n\n\
          from __future__ import annotations\n\n\
          from dataclasses import dataclass\n\
-         from typing import Any, ClassVar, Literal, cast\n\n\
-         from ._record import Record\n",
+         from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast\n\n\
+         from ._record import Record\n\n\
+         if TYPE_CHECKING:\n    from collections.abc import Mapping\n    from typing import TypeAlias\n\n    \
+         RecordLike: TypeAlias = Mapping[str, Any] | Record | object\n    \
+         \"\"\"What can be recorded: a dict, a record, a dataclass or a pydantic model.\"\"\"\n",
+    );
+    let kinds = Kind::ALL
+        .map(|kind| format!("        \"{kind}\",\n"))
+        .concat();
+    let _ = writeln!(
+        out,
+        "    Kind: TypeAlias = Literal[\n{kinds}    ]\n    \"\"\"A kind of record.\"\"\""
     );
     let types = record_types();
     for schema in &types {
@@ -137,7 +157,11 @@ fn lists_take_the_arguments_of_the_queries() {
     let types = record_types();
     for kind in Kind::ALL {
         let (method, what) = list_of(kind);
-        let class = types.iter().find(|it| it.kind == kind && it.is_read).unwrap().name;
+        let class = types
+            .iter()
+            .find(|it| it.kind == kind && it.is_read)
+            .unwrap()
+            .name;
         let arguments = list_arguments(kind);
         let _ = writeln!(out, "\n    def {method}(\n        self,\n        *,");
         for argument in &arguments {
@@ -147,14 +171,23 @@ fn lists_take_the_arguments_of_the_queries() {
         let _ = writeln!(out, "    ) -> Iterator[records.{class}]:");
         let _ = writeln!(out, "        \"\"\"Lists {what}.\n");
         for argument in &arguments {
-            let text = format!("{}: {}", argument.name, plain(&argument.description()).replace('\\', "\\\\"));
+            let text = format!(
+                "{}: {}",
+                argument.name,
+                plain(&argument.description()).replace('\\', "\\\\")
+            );
             out += &wrapped(&text, "        ", WIDTH);
         }
         out += "        \"\"\"\n";
-        let names = arguments.iter().map(|it| format!("            {0}={0},\n", it.name));
+        let names = arguments
+            .iter()
+            .map(|it| format!("            {0}={0},\n", it.name));
         let names: String = names.collect();
-        let _ = writeln!(out, "        return self._list(\n            \"{kind}\",\n{names}        )");
+        let _ = writeln!(
+            out,
+            "        return self._list(\n            \"{kind}\",\n{names}        )"
+        );
     }
-    out += "\n    def _list(self, kind: str, /, **arguments: Any) -> Any:\n        raise NotImplementedError\n";
+    out += "\n    def _list(self, kind: str, /, **arguments: Any) -> Iterator[Any]:\n        raise NotImplementedError\n";
     check("python/decklog/_lists.py", &out);
 }

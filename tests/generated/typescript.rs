@@ -53,7 +53,11 @@ fn comment(text: &str, indent: &str, out: &mut String) {
     let text = plain(text).replace("*/", "* /");
     let lines = wrapped(&text, &format!("{indent} * "), WIDTH);
     if let [line] = lines.lines().collect::<Vec<_>>()[..] {
-        let _ = writeln!(out, "{indent}/** {} */", line.trim_start().trim_start_matches("* "));
+        let _ = writeln!(
+            out,
+            "{indent}/** {} */",
+            line.trim_start().trim_start_matches("* ")
+        );
     } else {
         let _ = writeln!(out, "{indent}/**\n{lines}{indent} */");
     }
@@ -84,24 +88,43 @@ fn read(schema: &RecordSchema, out: &mut String) {
 
 /// The name of the type of a record that is recorded.
 fn name_given(schema: &RecordSchema) -> String {
-    if schema.is_read { format!("New{}", schema.name) } else { schema.name.to_owned() }
+    if schema.is_read {
+        format!("New{}", schema.name)
+    } else {
+        schema.name.to_owned()
+    }
 }
 
 /// A type of record as it is recorded.
 fn given(schema: &RecordSchema, out: &mut String) {
     out.push('\n');
-    let what = described(schema.name).split(". ").next().unwrap_or_default();
+    let what = described(schema.name)
+        .split(". ")
+        .next()
+        .unwrap_or_default();
     let what = what.trim_end_matches('.');
-    let to_record = if schema.is_read { ", to be recorded." } else { "." };
+    let to_record = if schema.is_read {
+        ", to be recorded."
+    } else {
+        "."
+    };
     comment(&format!("{what}{to_record}"), "", out);
     let _ = writeln!(out, "export interface {} {{", name_given(schema));
     if let Some(op) = schema.op {
         let _ = writeln!(out, "  op: '{op}';");
     }
-    for field in schema.fields.iter().filter(|field| field.description != COMPUTED) {
+    for field in schema
+        .fields
+        .iter()
+        .filter(|field| field.description != COMPUTED)
+    {
         comment(&described_member(field, Use::Given), "  ", out);
         let type_name = type_of(field.type_name, field.words, Use::Given);
-        let name = if schema.op_field == Some(field.name) { "op" } else { field.name };
+        let name = if schema.op_field == Some(field.name) {
+            "op"
+        } else {
+            field.name
+        };
         let line = if field.is_required {
             format!("{name}: {type_name};")
         } else {
@@ -180,12 +203,20 @@ fn lists(types: &[RecordSchema], out: &mut String) {
     for kind in Kind::ALL {
         let (method, what) = list_of(kind);
         out.push('\n');
-        comment(&format!("Which of {what} to list, and in what order."), "", out);
+        comment(
+            &format!("Which of {what} to list, and in what order."),
+            "",
+            out,
+        );
         let _ = writeln!(out, "export interface {}Arguments {{", capitalized(method));
         for argument in list_arguments(kind) {
             comment(&argument.description(), "  ", out);
             // A time of the log is one too.
-            let type_name = if argument.name == "as_of" { "time" } else { argument.type_name };
+            let type_name = if argument.name == "as_of" {
+                "time"
+            } else {
+                argument.type_name
+            };
             let type_name = type_of(type_name, argument.words, Use::Given);
             let _ = writeln!(out, "  {}?: {type_name} | null | undefined;", argument.name);
         }
@@ -198,10 +229,17 @@ fn lists(types: &[RecordSchema], out: &mut String) {
              first(): T | undefined;\n}\n\n/** The lists of a log. */\nexport interface Lists {\n";
     for kind in Kind::ALL {
         let (method, what) = list_of(kind);
-        let class = types.iter().find(|it| it.kind == kind && it.is_read).unwrap().name;
+        let class = types
+            .iter()
+            .find(|it| it.kind == kind && it.is_read)
+            .unwrap()
+            .name;
         let _ = writeln!(out, "  /** Lists {what}. */");
         let arguments = capitalized(method);
-        let _ = writeln!(out, "  {method}(given?: {arguments}Arguments): RecordList<{class}>;");
+        let _ = writeln!(
+            out,
+            "  {method}(given?: {arguments}Arguments): RecordList<{class}>;"
+        );
     }
     out.push_str("}\n");
 }

@@ -12,6 +12,8 @@ const NAMESPACE = '9e2e0448-885d-554a-ae4d-caca47215e7c';
  * continues a forgotten answer starts a new conversation.
  */
 const REMEMBERED_MAX = 4096;
+/** Maximum number of system messages of a conversation that are remembered. */
+const SYSTEMS_MAX = 64;
 const TITLE_LENGTH_MAX = 80;
 /** The `error_type` of an answer whose stream was closed early. */
 const CANCELLED = 'cancelled';
@@ -321,7 +323,8 @@ function failure(error) {
 /** The hashes of system messages, with that of one more. */
 function withSystem(systems, content) {
   const digest = createHash('sha256').update(content).digest('hex').slice(0, 16);
-  return systems.split(' ').includes(digest) ? systems : `${systems} ${digest}`.trim();
+  const known = systems.split(' ').filter(Boolean);
+  return known.includes(digest) ? systems : [...known, digest].slice(-SYSTEMS_MAX).join(' ');
 }
 
 /** The id of a conversation: the name itself if it is a UUID. */

@@ -162,9 +162,7 @@ impl<'a> DynamicReader<'a> {
         read: impl FnOnce(&'a Dynamic<'a>) -> Option<T>,
     ) -> Read<Option<T>> {
         let found = self.find(field.name);
-        found
-            .map(|value| read(value).ok_or(OtherForm))
-            .transpose()
+        found.map(|value| read(value).ok_or(OtherForm)).transpose()
     }
 
     /// The record's own time, which is now if it is not given.
@@ -331,7 +329,10 @@ impl FieldReader for DynamicReader<'_> {
                 return Ok(self.turn_kind.and_then(|kind| kind.as_str().parse().ok()));
             }
             (Kind::Messages, "role") => {
-                self.role = self.find(field.name).and_then(text).and_then(|word| word.parse().ok());
+                self.role = self
+                    .find(field.name)
+                    .and_then(text)
+                    .and_then(|word| word.parse().ok());
                 self.role.map(Role::as_str)
             }
             (Kind::Messages, "source") => match (self.find(field.name), self.role) {
@@ -340,7 +341,9 @@ impl FieldReader for DynamicReader<'_> {
             },
             _ => {
                 let given = self.find(field.name);
-                given.map(|given| text(given).ok_or(OtherForm)).transpose()?
+                given
+                    .map(|given| text(given).ok_or(OtherForm))
+                    .transpose()?
             }
         };
         let word = word.map(|word| word.parse().map_err(|_| OtherForm));
@@ -360,7 +363,8 @@ impl FieldReader for DynamicReader<'_> {
     }
 
     fn repeated(&mut self, field: &'static Field) -> Read<()> {
-        self.value(field, |value| text(value)?.parse::<Uuid>().ok()).map(drop)
+        self.value(field, |value| text(value)?.parse::<Uuid>().ok())
+            .map(drop)
     }
 }
 
@@ -377,22 +381,42 @@ mod tests {
         let text = |text: &'static str| Dynamic::Text(text.into());
         let usual = match name {
             "kind" => prop::sample::select(vec![
-                "user", "tool_calls", "messages", "events", "history", "thought_records", "inbox",
-                "conversation_turns", "assistant", "poems",
+                "user",
+                "tool_calls",
+                "messages",
+                "events",
+                "history",
+                "thought_records",
+                "inbox",
+                "conversation_turns",
+                "assistant",
+                "poems",
             ])
             .prop_map(text)
             .boxed(),
             "op" => prop::sample::select(vec![
-                "requested", "completed", "failed", "retracted", "asserted", "added", "logged",
-                "queued", "recorded", "sung",
+                "requested",
+                "completed",
+                "failed",
+                "retracted",
+                "asserted",
+                "added",
+                "logged",
+                "queued",
+                "recorded",
+                "sung",
             ])
             .prop_map(text)
             .boxed(),
             "turn_kind" | "role" => prop::sample::select(vec!["user", "assistant", "tool", "bot"])
                 .prop_map(text)
                 .boxed(),
-            "source" => prop::sample::select(vec!["user", "model", "x"]).prop_map(text).boxed(),
-            "type" => prop::sample::select(vec!["plan", "analysis"]).prop_map(text).boxed(),
+            "source" => prop::sample::select(vec!["user", "model", "x"])
+                .prop_map(text)
+                .boxed(),
+            "type" => prop::sample::select(vec!["plan", "analysis"])
+                .prop_map(text)
+                .boxed(),
             "content_type" => Just(text("json")).boxed(),
             "timestamp" => Just(text("2026-07-28T12:00:00Z")).boxed(),
             name if name.ends_with("_at") => Just(Dynamic::Int(1_766_832_000_123)).boxed(),
@@ -410,31 +434,104 @@ mod tests {
             any::<bool>().prop_map(Dynamic::Bool),
             any::<i64>().prop_map(Dynamic::Int),
             any::<f64>().prop_map(Dynamic::Float),
-            prop::sample::select(vec!["", "5", "true", "\"5\"", "{\"a\":1}", "2026-07-28", ID])
-                .prop_map(text),
-            prop::sample::select(vec!["{\"a\": [1, 2]}", "[\"a\"]", "{}", "18446744073709551615"])
-                .prop_map(|json| Dynamic::Json(json.into())),
+            prop::sample::select(vec![
+                "",
+                "5",
+                "true",
+                "\"5\"",
+                "{\"a\":1}",
+                "2026-07-28",
+                ID
+            ])
+            .prop_map(text),
+            prop::sample::select(vec![
+                "{\"a\": [1, 2]}",
+                "[\"a\"]",
+                "{}",
+                "18446744073709551615"
+            ])
+            .prop_map(|json| Dynamic::Json(json.into())),
         ];
         prop_oneof![8 => usual, 1 => odd].boxed()
     }
 
     const NAMES: &[&str] = &[
-        "kind", "op", "turn_kind", "id", "message_id", "parent_id", "thread_id", "content",
-        "created_at", "request_id", "call_id", "vendor", "tool_name", "started_at", "args_sha256",
-        "arguments_json", "ended_at", "latency_ms", "error_kind", "error_msg", "outcome_json",
-        "conversation_id", "sequence", "timestamp", "role", "source", "content_type", "tokens_in",
-        "context_utilization", "compression_applied", "models_in_chain", "inference_metadata",
-        "event_type", "payload", "chat_id", "text", "task_id", "agent_id", "type", "prev_hash",
-        "hash", "at", "seq", "status", "unknown",
+        "kind",
+        "op",
+        "turn_kind",
+        "id",
+        "message_id",
+        "parent_id",
+        "thread_id",
+        "content",
+        "created_at",
+        "request_id",
+        "call_id",
+        "vendor",
+        "tool_name",
+        "started_at",
+        "args_sha256",
+        "arguments_json",
+        "ended_at",
+        "latency_ms",
+        "error_kind",
+        "error_msg",
+        "outcome_json",
+        "conversation_id",
+        "sequence",
+        "timestamp",
+        "role",
+        "source",
+        "content_type",
+        "tokens_in",
+        "context_utilization",
+        "compression_applied",
+        "models_in_chain",
+        "inference_metadata",
+        "event_type",
+        "payload",
+        "chat_id",
+        "text",
+        "task_id",
+        "agent_id",
+        "type",
+        "prev_hash",
+        "hash",
+        "at",
+        "seq",
+        "status",
+        "unknown",
     ];
 
     fn members() -> impl Strategy<Value = Vec<Named<'static>>> {
         let of_kind: Vec<Vec<&'static str>> = vec![
             vec!["kind", "content", "created_at", "id"],
             vec!["turn_kind", "content", "thread_id"],
-            vec!["op", "call_id", "request_id", "ended_at", "outcome_json", "kind"],
-            vec!["op", "call_id", "request_id", "parent_id", "vendor", "tool_name", "arguments_json"],
-            vec!["conversation_id", "role", "content", "tokens_in", "source", "models_in_chain"],
+            vec![
+                "op",
+                "call_id",
+                "request_id",
+                "ended_at",
+                "outcome_json",
+                "kind",
+            ],
+            vec![
+                "op",
+                "call_id",
+                "request_id",
+                "parent_id",
+                "vendor",
+                "tool_name",
+                "arguments_json",
+            ],
+            vec![
+                "conversation_id",
+                "role",
+                "content",
+                "tokens_in",
+                "source",
+                "models_in_chain",
+            ],
             vec!["event_type", "payload", "parent_id"],
             vec!["chat_id", "role", "text"],
             vec!["kind", "task_id", "agent_id", "type", "content"],
@@ -466,7 +563,11 @@ mod tests {
         let text = format!("{:?}", given.record);
         let new_id = uuid_pattern();
         let text = new_id.replace_all(&text, |found: &regex::Captures<'_>| {
-            if &found[0] == ID { ID.to_owned() } else { "new".to_owned() }
+            if &found[0] == ID {
+                ID.to_owned()
+            } else {
+                "new".to_owned()
+            }
         });
         Ok((text.into_owned(), given.has_time))
     }

@@ -8,16 +8,14 @@ use super::read_ahead::ReadAhead;
 use super::state::{Segment, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Extent, Hasher, Index, Loc, Row, RowId, Table};
+#[cfg(feature = "rows")]
+use crate::line::add_line;
 #[cfg(feature = "http")]
 use crate::line::object_of;
-#[cfg(feature = "rows")]
-use crate::line::row_of;
 use crate::line::{
     Decoded, Envelope, LINE_BYTES_MAX, Line, Reason, TypedRecord, Value, classify, decode,
     decode_as, envelope_of_own, is_intact, piece_at,
 };
-#[cfg(feature = "rows")]
-use crate::record::columns::ColumnSet;
 use crate::record::{Day, Kind};
 use crate::segment::{Damage, DamageCounts, Report, SegmentName, Window};
 use crate::storage::{full_path, io_error};
@@ -200,16 +198,16 @@ impl<'a> Snapshot<'a> {
         Ok(line)
     }
 
-    /// The values of the wanted columns of the record at a location. `None` if the line must be
-    /// decoded for them.
+    /// Adds the values of the line at a location to the row of its record, and returns the op of the
+    /// line. `None` if the record must be decoded.
     #[cfg(feature = "rows")]
-    pub(crate) fn read_columns(
+    pub(crate) fn add_line(
         &self,
+        row: &mut crate::record::columns::Row,
         kind: Kind,
         loc: Loc,
-        wanted: ColumnSet,
-    ) -> Result<Option<crate::record::columns::Row>> {
-        Ok(row_of(kind, &self.intact_line(loc)?, wanted))
+    ) -> Result<Option<crate::line::Op>> {
+        Ok(add_line(row, kind, &self.intact_line(loc)?))
     }
 
     /// The record at a location as JSON object, without the fields that describe the line. `None`
