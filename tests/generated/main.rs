@@ -1,6 +1,7 @@
 //! The files of the bindings that are generated from the declarations of the records.
 
 mod python;
+mod typescript;
 
 use std::path::Path;
 
@@ -37,4 +38,33 @@ fn wrapped(text: &str, prefix: &str, width: usize) -> String {
         out += &format!("{prefix}{line}\n");
     }
     out
+}
+
+/// What each class is, for its documentation.
+fn described(name: &str) -> &'static str {
+    match name {
+        "ConversationTurn" => "A turn of a conversation.",
+        "ToolCall" => "A tool call and, once it has one, its outcome. Returned by reads.",
+        "ToolCallReq" => "The request of a tool call.",
+        "ToolCallDone" => "The outcome of a tool call.",
+        "CodeEditProposal" => "A proposed edit and its decisions.",
+        "ProposalStep" => {
+            "A step of a proposed edit: its approval, denial, application or reversal."
+        }
+        "Conversation" => "A conversation. Reads return it with the totals of its messages.",
+        "ConversationMessage" => "A message of a conversation.",
+        "Event" => "An event of a supervisor or an agent.",
+        "InboxTask" => "A task of the inbox.",
+        "HistoryEntry" => "A message of a chat.",
+        "ThoughtRecord" => "A thought, chained to the one before it by its hash.",
+        "Rollup" => {
+            "The sums over a day's messages of one model, configuration, mode and task type."
+        }
+        other => panic!("{other} has no description"),
+    }
+}
+
+/// Without the links of rustdoc.
+fn plain(text: &str) -> String {
+    text.replace("[`", "`").replace("`]", "`")
 }

@@ -5,33 +5,9 @@ use std::fmt::Write as _;
 use decklog::Kind;
 use decklog::bindings::{MemberSchema, RecordSchema, list_arguments, record_types};
 
-use super::{check, wrapped};
+use super::{check, described, plain, wrapped};
 
 const WIDTH: usize = 100;
-
-/// What each class is, for its documentation.
-fn described(name: &str) -> &'static str {
-    match name {
-        "ConversationTurn" => "A turn of a conversation.",
-        "ToolCall" => "A tool call and, once it has one, its outcome. Returned by reads.",
-        "ToolCallReq" => "The request of a tool call.",
-        "ToolCallDone" => "The outcome of a tool call.",
-        "CodeEditProposal" => "A proposed edit and its decisions.",
-        "ProposalStep" => {
-            "A step of a proposed edit: its approval, denial, application or reversal."
-        }
-        "Conversation" => "A conversation. Reads return it with the totals of its messages.",
-        "ConversationMessage" => "A message of a conversation.",
-        "Event" => "An event of a supervisor or an agent.",
-        "InboxTask" => "A task of the inbox.",
-        "HistoryEntry" => "A message of a chat.",
-        "ThoughtRecord" => "A thought, chained to the one before it by its hash.",
-        "Rollup" => {
-            "The sums over a day's messages of one model, configuration, mode and task type."
-        }
-        other => panic!("{other} has no description"),
-    }
-}
 
 fn type_of(type_name: &str, words: &[&str]) -> String {
     if !words.is_empty() {
@@ -68,14 +44,7 @@ fn doc(member: &MemberSchema) -> String {
     if let Some(default) = member.default {
         let _ = write!(text, " Default: {default}.");
     }
-    plain(&text)
-}
-
-/// Without the links of rustdoc.
-fn plain(text: &str) -> String {
-    text.replace("[`", "`")
-        .replace("`]", "`")
-        .replace('\\', "\\\\")
+    plain(&text).replace('\\', "\\\\")
 }
 
 fn class(schema: &RecordSchema, out: &mut String) {
@@ -202,7 +171,11 @@ fn lists_take_the_arguments_of_the_queries() {
         let _ = writeln!(out, "    ) -> Iterator[records.{class}]:");
         let _ = writeln!(out, "        \"\"\"Lists {what}.\n");
         for argument in &arguments {
-            let text = format!("{}: {}", argument.name, plain(&argument.description()));
+            let text = format!(
+                "{}: {}",
+                argument.name,
+                plain(&argument.description()).replace('\\', "\\\\")
+            );
             out += &wrapped(&text, "        ", WIDTH);
         }
         out += "        \"\"\"\n";

@@ -1,0 +1,5 @@
+//! Lets the linker accept what Node itself provides.
+
+fn main() {
+    napi_build::setup();
+}

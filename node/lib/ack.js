@@ -1,0 +1,46 @@
+'use strict';
+// What the log says of recorded facts.
+
+const { BatchError, ofJson } = require('./errors.js');
+const { addon } = require('./wire.js');
+
+const WARNINGS = [undefined, ...addon.warnings()];
+
+class Ack {
+  constructor(seq, isAdded, id, sequence, warning) {
+    this.seq = seq;
+    this.status = isAdded ? 'added' : 'unchanged';
+    this.id = id;
+    this.sequence = sequence;
+    this.warning = warning;
+  }
+}
+
+/** Reads the acknowledgement that the native part wrote. */
+function ofView(view, ownId) {
+  const assigned = view.getFloat64(8, true);
+  const flags = view.getUint8(16);
+  return new Ack(
+    view.getFloat64(0, true),
+    (flags & 1) !== 0,
+    ownId ?? (Number.isNaN(assigned) ? undefined : assigned),
+    (flags & 2) === 0 || Number.isNaN(assigned) ? undefined : assigned,
+    WARNINGS[view.getUint8(17)],
+  );
+}
+
+function ofArray([seq, isAdded, id, sequence, warning]) {
+  return new Ack(seq, isAdded, id ?? undefined, sequence ?? undefined, warning ?? undefined);
+}
+
+const ofAnswer = (answer) => (Array.isArray(answer) ? ofArray(answer) : ofJson(answer));
+
+/** The answers for records of which some were not sent. Throws if any was rejected. */
+function ofBatch(json, unsent) {
+  const answers = JSON.parse(json).map(ofAnswer);
+  const results = unsent.map((error) => error ?? answers.shift());
+  if (results.some((it) => it instanceof Error)) throw new BatchError(results);
+  return results;
+}
+
+module.exports = { ofAnswer, ofArray, ofBatch, ofView };

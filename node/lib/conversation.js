@@ -1,0 +1,57 @@
+'use strict';
+// A conversation in a log.
+
+const { NotFoundError } = require('./errors.js');
+
+/** Made by `Log.conversation`. */
+class Conversation {
+  #log;
+  #id;
+
+  constructor(log, id) {
+    this.#log = log;
+    this.#id = id;
+  }
+
+  get id() {
+    return this.#id;
+  }
+
+  message(role, content, fields) {
+    const message = { conversation_id: this.#id, role, content, ...fields };
+    return this.#log.record(message, { kind: 'messages' });
+  }
+
+  user(content, fields) {
+    return this.message('user', content, fields);
+  }
+
+  assistant(content, fields) {
+    return this.message('assistant', content, fields);
+  }
+
+  system(content, fields) {
+    return this.message('system', content, fields);
+  }
+
+  tool(content, fields) {
+    return this.message('tool', content, fields);
+  }
+
+  get() {
+    const found = this.#log.getConversation(this.#id);
+    if (found === undefined) throw new NotFoundError(`the log has no conversation ${this.#id}`);
+    return found;
+  }
+
+  update(fields) {
+    const { updated_at: _, ...now } = this.get();
+    return this.#log.record({ op: 'updated', ...now, ...fields }, { kind: 'conversations' });
+  }
+
+  messages(given) {
+    return this.#log.messages({ ...given, conversation_id: this.#id });
+  }
+}
+
+module.exports = { Conversation };
