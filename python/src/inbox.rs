@@ -41,7 +41,7 @@ impl Inbox {
     }
 }
 
-fn instance<'py>(py: Python<'py>, task: InboxTask) -> PyResult<Bound<'py, PyAny>> {
+fn instance(py: Python<'_>, task: InboxTask) -> PyResult<Bound<'_, PyAny>> {
     records::instance(py, &bindings::Item::from(task))
 }
 

@@ -1,8 +1,9 @@
 //! The native part of the Python package `decklog`. The package's Python files are the public API,
 //! and document it.
 
-// Of each method, the arguments are what Python calls it with.
+// Of each method, the arguments are what Python calls it with, and the documentation is for Python.
 #![allow(
+    clippy::doc_link_with_quotes,
     clippy::needless_pass_by_value,
     clippy::unused_self,
     clippy::too_many_arguments,

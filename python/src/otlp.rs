@@ -21,8 +21,8 @@ impl Receiver {
 
     fn receive(&self, py: Python<'_>, signal: Signal, request: &[u8]) -> PyResult<Received> {
         let receiver = self.0.get()?;
-        let received = py.detach(|| receiver.receive(Encoding::Protobuf, signal, request));
-        let outcome: Outcome = received.map_err(|refusal| match refusal {
+        let answer = py.detach(|| receiver.receive(Encoding::Protobuf, signal, request));
+        let outcome: Outcome = answer.map_err(|refusal| match refusal {
             Refusal::Log(error) => errors::of(error),
             malformed => errors::invalid("request", &malformed.to_string()),
         })?;

@@ -30,10 +30,7 @@ pub(crate) fn instance<'py>(py: Python<'py>, item: &Item) -> PyResult<Bound<'py,
 }
 
 /// As [`instance`]; `None` for no record.
-pub(crate) fn optional<'py>(
-    py: Python<'py>,
-    item: Option<Item>,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub(crate) fn optional(py: Python<'_>, item: Option<Item>) -> PyResult<Option<Bound<'_, PyAny>>> {
     item.map(|item| instance(py, &item)).transpose()
 }
 

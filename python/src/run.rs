@@ -94,7 +94,7 @@ impl Turn {
         Ok(Call {
             call_id: call.call_id().to_owned(),
             turn_id: call.turn_id().to_string(),
-            call: Mutex::new(OfProcess::new(call)),
+            running: Mutex::new(OfProcess::new(call)),
         })
     }
 
@@ -103,18 +103,20 @@ impl Turn {
     }
 }
 
+// `call_id` is the name in the files.
+#[allow(clippy::struct_field_names)]
 #[pyclass(frozen, module = "decklog")]
 pub(crate) struct Call {
     #[pyo3(get)]
     call_id: String,
     #[pyo3(get)]
     turn_id: String,
-    call: Mutex<OfProcess<run::Call>>,
+    running: Mutex<OfProcess<run::Call>>,
 }
 
 impl Call {
     fn take(&self) -> PyResult<Option<run::Call>> {
-        let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut call = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         call.take()
     }
 
@@ -149,7 +151,7 @@ impl Call {
     /// Whether the outcome is recorded.
     #[getter]
     fn is_ended(&self) -> bool {
-        let call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
+        let call = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         call.get().is_err()
     }
 }

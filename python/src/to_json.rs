@@ -121,17 +121,16 @@ fn push_text(out: &mut Vec<u8>, text: &str) -> PyResult<()> {
 }
 
 fn push_int(out: &mut Vec<u8>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-    match value.extract::<i64>() {
-        Ok(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
-        // Its digits, also if it is of a subclass with a text of its own.
-        Err(_) => {
-            let digits = value
-                .py()
-                .get_type::<PyInt>()
-                .call_method1("__repr__", (value,))?;
-            out.extend_from_slice(digits.cast::<PyString>()?.to_str()?.as_bytes());
-        }
+    if let Ok(number) = value.extract::<i64>() {
+        out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        return Ok(());
     }
+    // Its digits, also if it is of a subclass with a text of its own.
+    let digits = value
+        .py()
+        .get_type::<PyInt>()
+        .call_method1("__repr__", (value,))?;
+    out.extend_from_slice(digits.cast::<PyString>()?.to_str()?.as_bytes());
     Ok(())
 }
 

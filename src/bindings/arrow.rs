@@ -107,7 +107,9 @@ impl ArrowReader {
                     return part.map_or(Ok(None), |part| self.reading.batch(part));
                 }
                 self.start()?;
-                part.into_iter().for_each(|part| self.ask(part));
+                if let Some(part) = part {
+                    self.ask(part);
+                }
             }
             while self.asked - self.awaited < 2 * self.threads.len() {
                 let Some(part) = self.next_part()? else { break };
@@ -147,7 +149,10 @@ impl ArrowReader {
                 for part in asked {
                     let batch = reading.batch(part);
                     let empty = || RecordBatch::new_empty(Arc::clone(&reading.schema));
-                    if sender.send(batch.map(|it| it.unwrap_or_else(empty))).is_err() {
+                    if sender
+                        .send(batch.map(|it| it.unwrap_or_else(empty)))
+                        .is_err()
+                    {
                         return;
                     }
                 }

@@ -90,8 +90,14 @@ impl Store {
             Ok(match next.and_then(|row| table.place(select, row)) {
                 None => (bounds, None),
                 Some(place) => {
-                    let first = RowBounds { to: place, ..bounds };
-                    let rest = RowBounds { from: place, ..bounds };
+                    let first = RowBounds {
+                        to: place,
+                        ..bounds
+                    };
+                    let rest = RowBounds {
+                        from: place,
+                        ..bounds
+                    };
                     (first, Some(rest))
                 }
             })
