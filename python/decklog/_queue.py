@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from typing import Literal
 
-    from ._log import Capture, Log
+    from ._handles import Capture
+    from ._log import Log
 
     Kind = Literal["conversation_turns", "conversations", "events", "messages", "tool_calls"]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def decorated(log: Log, function: Callable[..., Any], name: str | None) -> Callable[..., Any]:
     """The function with its calls recorded."""
-    tool_name: str = name or getattr(function, "__name__", type(function).__name__)
+    tool_name = str(name or getattr(function, "__name__", type(function).__name__))
     signature = inspect.signature(function)
 
     def requested(args: tuple[Any, ...], kwargs: dict[str, Any]) -> ToolCallScope:

@@ -54,7 +54,8 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
     from langchain_core.outputs import LLMResult
 
-    from ._log import Capture, Log
+    from ._handles import Capture
+    from ._log import Log
 
 __all__ = ["CallbackHandler"]
 

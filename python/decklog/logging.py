@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from ._log import Capture, Log
+    from ._handles import Capture
+    from ._log import Log
 
     ExcInfo = (
         tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]

@@ -25,7 +25,8 @@ mod thoughts;
 mod to_json;
 mod values;
 
-#[pyo3::pymodule(gil_used = false)]
+// Free-threaded Python is untried: it takes its lock while the module is loaded.
+#[pyo3::pymodule(gil_used = true)]
 mod _decklog {
     #[pymodule_export]
     use crate::arrow::ArrowStream;

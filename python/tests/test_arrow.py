@@ -79,3 +79,25 @@ def test_a_stream_is_read_once(log: decklog.Log) -> None:
     assert pyarrow.table(stream).num_rows == 0
     with pytest.raises(decklog.LifecycleError, match="new one"):
         pyarrow.table(stream)
+
+
+def test_a_long_list_is_whole_and_in_order(log: decklog.Log) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    # Many records have the same time, and batches end between them.
+    events = [{"event_type": "a.b", "created_at": 10**12 + n // 50_000} for n in range(100_000)]
+    log.record_batch(events, kind="events")
+    turns = [
+        {"kind": "user", "content": str(n), "created_at": 10**12 + n // 50_000}
+        for n in range(100_000)
+    ]
+    log.record_batch(turns)
+    table = pyarrow.table(log.to_arrow("events", columns=["id"]))
+    assert table.column("id").to_pylist() == list(range(1, 100_001))
+    table = pyarrow.table(log.to_arrow("conversation_turns", columns=["content"]))
+    assert table.column("content").to_pylist() == [str(n) for n in range(100_000)]
+    some = log.to_arrow("conversation_turns", columns=["content"], since=10**12 + 1)
+    assert pyarrow.table(some).num_rows == 50_000
+    # A reader that stops early leaves nothing behind.
+    reader = pyarrow.RecordBatchReader.from_stream(log.to_arrow("conversation_turns"))
+    assert reader.read_next_batch().num_rows > 0
+    del reader

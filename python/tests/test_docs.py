@@ -28,23 +28,24 @@ def _modules() -> list[Any]:
     return found
 
 
-def _documented() -> dict[str, str]:
-    texts: dict[str, str] = {}
+def _documented() -> dict[str, tuple[str, dict[str, Any]]]:
+    """The docstrings with examples, each with the names of its module."""
+    texts: dict[str, tuple[str, dict[str, Any]]] = {}
     for module in _modules():
-        texts[module.__name__] = module.__doc__ or ""
+        names = dict(vars(module))
+        texts[module.__name__] = (module.__doc__ or "", {})
         for name, value in vars(module).items():
             if not getattr(value, "__module__", "").startswith("decklog"):
                 continue
             if inspect.isclass(value):
-                texts[f"{value.__qualname__}"] = value.__doc__ or ""
+                texts[value.__qualname__] = (value.__doc__ or "", names)
                 for member, it in vars(value).items():
-                    # What an object does when it is garbage, or compared, is not documented.
                     text = getattr(it, "__doc__", None)
                     if not member.startswith("_") and text:
-                        texts[f"{value.__qualname__}.{member}"] = text
+                        texts[f"{value.__qualname__}.{member}"] = (text, names)
             elif callable(value):
-                texts[name] = value.__doc__ or ""
-    return {name: text for name, text in texts.items() if ">>>" in text}
+                texts[name] = (value.__doc__ or "", names)
+    return {name: it for name, it in texts.items() if ">>>" in it[0]}
 
 
 _EXAMPLES = _documented()
@@ -52,9 +53,10 @@ _EXAMPLES = _documented()
 
 @pytest.mark.parametrize("name", sorted(_EXAMPLES))
 def test_an_example_gives_what_it_says(name: str, path: Path) -> None:
+    text, names = _EXAMPLES[name]
     with decklog.open(path) as log:
-        globs = {"decklog": decklog, "log": log, "args_sha256": decklog.args_sha256}
-        example = doctest.DocTestParser().get_doctest(_EXAMPLES[name], globs, name, None, 0)
+        globs = {**names, "decklog": decklog, "log": log}
+        example = doctest.DocTestParser().get_doctest(text, globs, name, None, 0)
         shown: list[str] = []
         failed = doctest.DocTestRunner(verbose=False).run(example, out=shown.append).failed
     assert not failed, "".join(shown)

@@ -1,14 +1,14 @@
 //! Records of a kind as Arrow record batches.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_schema::{ArrowError, SchemaRef};
 
 use crate::arrow_rows::Batch;
 use crate::collections::Order;
-use crate::collections::current_rows::CurrentRow;
 use crate::collections::row_list::RowBounds;
 use crate::error::{Error, Result};
 use crate::index::Select;
@@ -18,33 +18,41 @@ use crate::store::Store;
 
 /// Number of rows that are read at a time. Writers wait meanwhile.
 const PAGE: usize = 1_000;
-/// Number of pages that may be read before they are needed.
-const PAGES_AHEAD: usize = 4;
 /// Number of rows of a batch.
 const BATCH: usize = 32 * PAGE;
+/// Maximum number of threads that read.
+const THREADS_MAX: usize = 4;
 
 /// Reads the current records of a kind as record batches. The columns are the fields of the kind,
 /// then derived ones such as `status`. JSON is text, and times are timestamps in milliseconds.
+///
+/// Several threads read ahead, each another part of the list.
 pub struct ArrowReader {
-    batch: Batch,
-    /// The places of the wanted columns in a row.
-    places: Vec<usize>,
-    pages: Pages,
-}
-
-/// The pages that a thread reads from the log.
-enum Pages {
-    Unread(Box<Reading>),
-    Read(Receiver<Result<Vec<CurrentRow>>>),
-    AtEnd,
+    reading: Reading,
+    /// What was not handed to a thread yet; `None` at the end.
+    rest: Option<RowBounds>,
+    threads: Vec<Thread>,
+    /// The number of the next batch that is asked for, and of the next one that is awaited.
+    asked: usize,
+    awaited: usize,
 }
 
 /// What is read.
+#[derive(Clone)]
 struct Reading {
     store: Store,
     kind: Kind,
-    bounds: RowBounds,
+    columns: Arc<[Column]>,
+    /// The places of the columns in a row.
+    places: Arc<[usize]>,
     wanted: ColumnSet,
+    schema: SchemaRef,
+}
+
+/// A thread that reads parts of the list.
+struct Thread {
+    parts: Sender<RowBounds>,
+    batches: Receiver<Result<RecordBatch>>,
 }
 
 impl ArrowReader {
@@ -60,91 +68,123 @@ impl ArrowReader {
         columns: Option<&[String]>,
     ) -> Result<ArrowReader> {
         let all = kind.columns();
-        let places = match columns {
+        let places: Vec<usize> = match columns {
             None => (0..all.len()).collect(),
             Some(names) => names
                 .iter()
                 .map(|name| place_of(kind, all, name))
-                .collect::<Result<Vec<_>>>()?,
+                .collect::<Result<_>>()?,
         };
         let wanted = places.iter().fold(0, |set, place| {
             let bit = u32::try_from(*place).ok();
             set | bit.and_then(|bit| 1_u64.checked_shl(bit)).unwrap_or(0)
         });
-        let read: Vec<Column> = places.iter().map(|place| all[*place]).collect();
+        let columns: Vec<Column> = places.iter().map(|place| all[*place]).collect();
         let times = (since.unwrap_or(i64::MIN), until.unwrap_or(i64::MAX));
         let order = Order::OldestFirst;
-        let reading = Reading {
-            store: store.clone(),
-            kind,
-            bounds: RowBounds::new(kind, Select::All, order, None, times),
-            wanted: ColumnSet(wanted),
-        };
         Ok(ArrowReader {
-            batch: Batch::new(&read),
-            places,
-            pages: Pages::Unread(Box::new(reading)),
+            reading: Reading {
+                store: store.clone(),
+                kind,
+                schema: Arc::clone(Batch::new(&columns).schema()),
+                columns: columns.into(),
+                places: places.into(),
+                wanted: ColumnSet(wanted),
+            },
+            rest: Some(RowBounds::new(kind, Select::All, order, None, times)),
+            threads: Vec::new(),
+            asked: 0,
+            awaited: 0,
         })
     }
 
     fn read(&mut self) -> Result<Option<RecordBatch>> {
-        while self.batch.len() < BATCH {
-            let Some(page) = self.pages.next()? else {
-                break;
-            };
-            for row in &page {
-                let cells = self.places.iter().filter_map(|place| row.cells.get(*place));
-                self.batch.push(cells);
+        loop {
+            if self.asked == 0 {
+                // A list of one batch needs no thread.
+                let part = self.next_part()?;
+                if self.rest.is_none() {
+                    return part.map_or(Ok(None), |part| self.reading.batch(part));
+                }
+                self.start()?;
+                part.into_iter().for_each(|part| self.ask(part));
+            }
+            while self.asked - self.awaited < 2 * self.threads.len() {
+                let Some(part) = self.next_part()? else { break };
+                self.ask(part);
+            }
+            if self.asked == self.awaited {
+                return Ok(None);
+            }
+            let thread = &self.threads[self.awaited % self.threads.len()];
+            self.awaited += 1;
+            let batch = thread.batches.recv();
+            let batch = batch.map_err(|_| Error::invalid("a thread that reads has ended"))??;
+            // The records of a part can be gone, since it was retracted or removed.
+            if batch.num_rows() > 0 {
+                return Ok(Some(batch));
             }
         }
-        (self.batch.len() > 0)
-            .then(|| self.batch.take())
-            .transpose()
     }
-}
 
-impl Pages {
-    fn next(&mut self) -> Result<Option<Vec<CurrentRow>>> {
-        if let Pages::Unread(_) = self
-            && let Pages::Unread(reading) = std::mem::replace(self, Pages::AtEnd)
-        {
-            let (sender, pages) = sync_channel(PAGES_AHEAD);
-            let thread = std::thread::Builder::new().name("decklog-arrow".to_owned());
-            let spawned = thread.spawn(move || reading.send(&sender));
-            spawned.map_err(|e| Error::invalid(format!("cannot start a thread: {e}")))?;
-            *self = Pages::Read(pages);
-        }
-        let Pages::Read(pages) = self else {
+    /// The next part of the list, of about a batch.
+    fn next_part(&mut self) -> Result<Option<RowBounds>> {
+        let Some(rest) = self.rest.take() else {
             return Ok(None);
         };
-        match pages.recv() {
-            Ok(Ok(page)) => Ok(Some(page)),
-            Ok(Err(e)) => {
-                *self = Pages::AtEnd;
-                Err(e)
-            }
-            // The thread has read everything.
-            Err(_) => {
-                *self = Pages::AtEnd;
-                Ok(None)
-            }
+        let Reading { store, kind, .. } = &self.reading;
+        let (part, rest) = store.split_rows(*kind, rest, BATCH)?;
+        self.rest = rest;
+        Ok(Some(part))
+    }
+
+    fn start(&mut self) -> Result<()> {
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        for _ in 0..cores.min(THREADS_MAX) {
+            let ((parts, asked), (sender, batches)) = (channel(), channel());
+            let reading = self.reading.clone();
+            let work = move || {
+                for part in asked {
+                    let batch = reading.batch(part);
+                    let empty = || RecordBatch::new_empty(Arc::clone(&reading.schema));
+                    if sender.send(batch.map(|it| it.unwrap_or_else(empty))).is_err() {
+                        return;
+                    }
+                }
+            };
+            let thread = std::thread::Builder::new().name("decklog-arrow".to_owned());
+            let spawned = thread.spawn(work);
+            spawned.map_err(|e| Error::invalid(format!("cannot start a thread: {e}")))?;
+            self.threads.push(Thread { parts, batches });
         }
+        Ok(())
+    }
+
+    fn ask(&mut self, part: RowBounds) {
+        let thread = &self.threads[self.asked % self.threads.len()];
+        self.asked += 1;
+        // A thread that has ended has no answer, which is noticed then.
+        let _ = thread.parts.send(part);
     }
 }
 
 impl Reading {
-    /// Reads until the end, an error, or until nobody wants more.
-    fn send(mut self, to: &SyncSender<Result<Vec<CurrentRow>>>) {
+    /// Reads a part of the list.
+    fn batch(&self, mut part: RowBounds) -> Result<Option<RecordBatch>> {
+        let mut batch = Batch::new(&self.columns);
         loop {
             let page = self
                 .store
-                .next_rows(self.kind, &mut self.bounds, self.wanted, PAGE);
-            let is_last = page.as_ref().map_or(true, Vec::is_empty);
-            let is_empty = page.as_ref().is_ok_and(Vec::is_empty);
-            if is_empty || to.send(page).is_err() || is_last {
-                return;
+                .next_rows(self.kind, &mut part, self.wanted, PAGE)?;
+            if page.is_empty() {
+                break;
+            }
+            for row in &page {
+                let cells = self.places.iter().filter_map(|place| row.cells.get(*place));
+                batch.push(cells);
             }
         }
+        (batch.len() > 0).then(|| batch.take()).transpose()
     }
 }
 
@@ -164,15 +204,18 @@ impl Iterator for ArrowReader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        let read = self.read().inspect_err(|_| {
+            // Nothing follows an error.
+            (self.rest, self.awaited) = (None, self.asked);
+        });
         let failed = |e| ArrowError::ExternalError(Box::new(e));
-        self.read().map_err(failed).transpose()
+        read.map_err(failed).transpose()
     }
 }
 
 impl RecordBatchReader for ArrowReader {
     fn schema(&self) -> SchemaRef {
-        let schema: &Arc<Schema> = self.batch.schema();
-        Arc::clone(schema)
+        Arc::clone(&self.reading.schema)
     }
 }
 

@@ -73,6 +73,31 @@ impl Store {
         Ok(found)
     }
 
+    /// Splits a list after about this number of rows. The rest is `None` if there are no more.
+    #[cfg(all(feature = "arrow", feature = "bindings"))]
+    pub(crate) fn split_rows(
+        &self,
+        kind: Kind,
+        bounds: RowBounds,
+        rows: usize,
+    ) -> Result<(RowBounds, Option<RowBounds>)> {
+        let RowBounds {
+            select, from, to, ..
+        } = bounds;
+        self.inner().with_snapshot(|view| {
+            let table = view.table(kind);
+            let next = table.walk(select, from, to).nth(rows);
+            Ok(match next.and_then(|row| table.place(select, row)) {
+                None => (bounds, None),
+                Some(place) => {
+                    let first = RowBounds { to: place, ..bounds };
+                    let rest = RowBounds { from: place, ..bounds };
+                    (first, Some(rest))
+                }
+            })
+        })
+    }
+
     /// Number of current records of a kind.
     #[cfg(feature = "sql")]
     pub(crate) fn rows_len(&self, kind: Kind) -> Result<usize> {

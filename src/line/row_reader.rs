@@ -162,7 +162,9 @@ impl FieldReader for RowReader<'_, '_> {
         NotCanonical
     }
 
-    fn repeated(&mut self, _: &'static Field) -> Read<()> {
-        Err(NotCanonical)
+    fn repeated(&mut self, field: &'static Field) -> Read<()> {
+        // The row has it from the line that has the record.
+        let parent_id = self.line.may(field.member, Cursor::uuid);
+        parent_id.map(drop).ok_or(NotCanonical)
     }
 }

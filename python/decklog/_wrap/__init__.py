@@ -10,7 +10,8 @@ from ..errors import InvalidInputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .._log import Capture, Log
+    from .._handles import Capture
+    from .._log import Log
     from ._said import Vendor
 
 Client = TypeVar("Client")

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Literal, TypeAlias
 
-    from .._log import Capture, Log
+    from .._handles import Capture
+    from .._log import Log
 
     OnError: TypeAlias = Callable[[Exception, str, str], object]
     _Kind: TypeAlias = Literal["conversation_turns", "messages", "tool_calls"]
