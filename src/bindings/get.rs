@@ -15,7 +15,8 @@ use crate::store::Store;
 /// # Ok::<(), decklog::Error>(())
 /// ```
 ///
-/// `as_of` is a time in epoch milliseconds: a turn, a tool call or a proposal is read as it was then.
+/// `as_of` is a time in epoch milliseconds: a turn, a tool call or a proposal is read as it was
+/// then.
 pub fn get(store: &Store, key: &Key, as_of: Option<i64>) -> Result<Option<Item>> {
     let then = store.as_of(as_of);
     Ok(match key {

@@ -73,7 +73,7 @@ macro_rules! queries {
                         query.after = page.next;
                         items(page.items, page.next)
                     }
-                    // Pages by position would miss conversations, or repeat them, while others begin.
+                    // Pages by position would miss or repeat conversations while others begin.
                     Query::Conversations(query) => {
                         (as_items(store.conversations(query)?.items), false)
                     }
