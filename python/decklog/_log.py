@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ._run import TurnKind
     from .records import Kind, RecordLike
 
-    F = TypeVar("F", bound=Callable[..., Any])
+    F = TypeVar("F", bound=Callable[..., Any] | classmethod[Any, Any, Any])
 
 
 def open(
@@ -132,11 +132,13 @@ class Log(_decklog.Log, Lists):
         return Run(self, native)
 
     def _current(self) -> Run:
-        current = current_run()
-        if current is not None and current._log is self:
+        current = current_run(self)
+        if current is not None:
             return current
         if self._default is None:
-            self._default = self.run()
+            # Threads that record at the same time share one.
+            vars(self).setdefault("_default", self.run())
+        assert self._default is not None
         return self._default
 
     def turn(self, kind: TurnKind, content: str, /) -> Turn:
@@ -172,7 +174,10 @@ class Log(_decklog.Log, Lists):
     def tool(self, function: Any = None, /, *, name: str | None = None) -> Any:
         """Decorates a function: each call of it is recorded as a tool call.
 
-        What it returns is recorded as JSON or, if it has no such form, as the text of its `repr`.
+        What it returns is recorded as JSON or, if it has no such form, as the text of its `repr`. A
+        generator is recorded when it ends or is closed, with what it yielded. What the log cannot hold
+        is shortened. Failures to record an outcome are warnings of the logger `decklog`: they are no
+        failures of the function.
 
         >>> @log.tool
         ... def double(number):
