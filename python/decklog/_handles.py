@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from . import _decklog, records
     from ._decklog import Ack
     from ._log import Log
-    from .records import Kind, RecordLike
+    from ._types import RecordLike
+    from .records import Kind
 
     Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
