@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Lists:
     """The lists of a log, read while they are iterated over.
 
-    A time is in epoch milliseconds, a text (RFC 3339, or a UTC day), or a datetime with a time zone.
+    A time is epoch milliseconds, a text (RFC 3339 or a UTC day), or a datetime with a time zone.
     """
 
     __slots__ = ()

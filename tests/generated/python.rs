@@ -162,7 +162,7 @@ fn lists_take_the_arguments_of_the_queries() {
          if TYPE_CHECKING:\n    from collections.abc import Iterator\n\n    from . import records\n    \
          from ._types import Id, Time\n\n\n\
          class Lists:\n    \"\"\"The lists of a log, read while they are iterated over.\n\n    \
-         A time is in epoch milliseconds, a text (RFC 3339, or a UTC day), or a datetime with a time zone.\n    \"\"\"\n\n    \
+         A time is epoch milliseconds, a text (RFC 3339 or a UTC day), or a datetime with a time zone.\n    \"\"\"\n\n    \
          __slots__ = ()\n",
     );
     let types = record_types();
