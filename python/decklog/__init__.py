@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from ._decklog import Ack, ArrowStream, __version__, args_sha256
 from ._handles import Capture, Inbox, Thoughts
 from ._handles import Conversation as ConversationHandle
-from ._log import Log, open
+from ._log import Log
+from ._log import open as open
 from ._run import Run, ToolCallScope, Turn
 from .errors import (
     BatchError,
@@ -94,7 +95,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "open"])
 
 
 __all__ = [
@@ -143,6 +144,6 @@ __all__ = [
     "UserIdKeyError",
     "__version__",
     "args_sha256",
-    "open",
     "wrap",
 ]
+# `open` is left out: a star import must not replace Python's own.

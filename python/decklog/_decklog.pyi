@@ -6,6 +6,8 @@ from typing import Any, Literal, final, overload
 from typing_extensions import Self
 
 from . import records
+from ._types import Id, RecordLike, Time
+from .errors import Error
 
 __version__: str
 
@@ -126,10 +128,10 @@ class Log:
         """Syncs the log to disk and closes it. Raises what failed. Later calls raise `ClosedError`."""
     def sync(self) -> None:
         """Returns when all that was recorded is on disk."""
-    def record(self, record: records.RecordLike, /, *, kind: str | None = None) -> Ack:
+    def record(self, record: RecordLike, /, *, kind: str | None = None) -> Ack:
         """Records a fact: a dict, a record of this package, a dataclass or a pydantic model."""
     def record_all(
-        self, records: Iterable[records.RecordLike], /, *, kind: str | None = None
+        self, records: Iterable[RecordLike], /, *, kind: str | None = None
     ) -> list[Ack]:
         """Records all of these facts in order or, if one is rejected, none of them."""
     def log_event(
@@ -146,48 +148,48 @@ class Log:
     def _list(self, kind: str, /, **arguments: Any) -> Iterator[Any]: ...
     @overload
     def _get(
-        self, kind: Literal["conversation_turns"], id: str, call_id: str = "", as_of: int | None = None
+        self, kind: Literal["conversation_turns"], id: Id, call_id: str = "", as_of: Time | None = None
     ) -> records.ConversationTurn | None: ...
     @overload
     def _get(
-        self, kind: Literal["tool_calls"], id: str, call_id: str = "", as_of: int | None = None
+        self, kind: Literal["tool_calls"], id: Id, call_id: str = "", as_of: Time | None = None
     ) -> records.ToolCall | None: ...
     @overload
     def _get(
-        self, kind: Literal["code_edit_proposals"], id: str, call_id: str = "", as_of: int | None = None
+        self, kind: Literal["code_edit_proposals"], id: Id, call_id: str = "", as_of: Time | None = None
     ) -> records.CodeEditProposal | None: ...
     @overload
     def _get(
-        self, kind: Literal["conversations"], id: str, call_id: str = "", as_of: int | None = None
+        self, kind: Literal["conversations"], id: Id, call_id: str = "", as_of: Time | None = None
     ) -> records.Conversation | None: ...
     @overload
     def _get(
-        self, kind: Literal["messages"], id: str, call_id: str = "", as_of: int | None = None
+        self, kind: Literal["messages"], id: Id, call_id: str = "", as_of: Time | None = None
     ) -> records.ConversationMessage | None: ...
     @overload
     def _get(
-        self, kind: Literal["events"], id: str | int, call_id: str = "", as_of: int | None = None
+        self, kind: Literal["events"], id: str | int, call_id: str = "", as_of: Time | None = None
     ) -> records.Event | None: ...
     @overload
     def _get(
-        self, kind: Literal["inbox"], id: str | int, call_id: str = "", as_of: int | None = None
+        self, kind: Literal["inbox"], id: str | int, call_id: str = "", as_of: Time | None = None
     ) -> records.InboxTask | None: ...
     @overload
     def _get(
-        self, kind: Literal["history"], id: str | int, call_id: str = "", as_of: int | None = None
+        self, kind: Literal["history"], id: str | int, call_id: str = "", as_of: Time | None = None
     ) -> records.HistoryEntry | None: ...
     @overload
     def _get(
-        self, kind: Literal["thought_records"], id: str, call_id: str = "", as_of: int | None = None
+        self, kind: Literal["thought_records"], id: Id, call_id: str = "", as_of: Time | None = None
     ) -> records.ThoughtRecord | None: ...
-    def _retract(self, kind: str, id: Any, call_id: str = "", at: int | None = None) -> Ack: ...
+    def _retract(self, kind: str, id: Any, call_id: str = "", at: Time | None = None) -> Ack: ...
     def _search(
         self,
         text: str,
         *,
         kind: str | None = None,
-        since: int | str | None = None,
-        until: int | str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         limit: int | None = None,
     ) -> list[dict[str, Any]]: ...
     def _run(
@@ -205,7 +207,7 @@ class Log:
         queue_bytes_max: int | None = None,
         when_full: str = "refuse",
         drain_timeout: float | None = None,
-        on_error: Callable[[Exception, str, str], object] | None = None,
+        on_error: Callable[[Error, str, str], object] | None = None,
     ) -> Capture: ...
     def _inbox(self, attempts_max: int | None = None) -> Inbox: ...
     def _thoughts(self) -> Thoughts: ...
@@ -214,7 +216,7 @@ class Log:
         self,
         kind: str,
         *,
-        since: int | str | None = None,
-        until: int | str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         columns: list[str] | None = None,
     ) -> ArrowStream: ...

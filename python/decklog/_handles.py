@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import ClosedError, ForkedError, NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Literal, TypeAlias
 
     from typing_extensions import Self
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from . import _decklog, records
     from ._decklog import Ack
     from ._log import Log
-    from .records import Kind, RecordLike
+    from ._types import RecordLike
+    from .records import Kind
 
     Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
@@ -25,8 +26,19 @@ OPEN: weakref.WeakSet[Any] = weakref.WeakSet()
 """The captures that may have records in their queues."""
 
 
+BEFORE_DRAIN: list[Callable[[], object]] = []
+"""Called at exit, before the captures are closed: what queues the rest of what is going on."""
+
+
 @atexit.register
 def _drain() -> None:
+    for end in BEFORE_DRAIN:
+        try:
+            end()
+        except Exception:
+            import logging
+
+            logging.getLogger("decklog").warning("not all was recorded at exit", exc_info=True)
     for it in list(OPEN):
         try:
             it.close()

@@ -9,12 +9,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from . import records
+    from ._types import Id, Time
 
 
 class Lists:
     """The lists of a log, read while they are iterated over.
 
-    A time is in epoch milliseconds, or a text: RFC 3339, or a UTC day.
+    A time is epoch milliseconds, a text (RFC 3339 or a UTC day), or a datetime with a time zone.
     """
 
     __slots__ = ()
@@ -22,15 +23,15 @@ class Lists:
     def turns(
         self,
         *,
-        message_id: str | None = None,
-        parent_id: str | None = None,
-        thread_id: str | None = None,
+        message_id: Id | None = None,
+        parent_id: Id | None = None,
+        thread_id: Id | None = None,
         kind: Literal["user", "assistant", "system", "sysinfo", "tool"] | None = None,
-        since: int | str | None = None,
-        until: int | str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         order: Literal["asc", "desc"] | None = None,
         limit: int | None = None,
-        as_of: int | None = None,
+        as_of: Time | None = None,
     ) -> Iterator[records.ConversationTurn]:
         """Lists the turns that are not retracted.
 
@@ -60,17 +61,17 @@ class Lists:
     def tool_calls(
         self,
         *,
-        request_id: str | None = None,
+        request_id: Id | None = None,
         call_id: str | None = None,
-        parent_id: str | None = None,
+        parent_id: Id | None = None,
         status: Literal["requested", "completed", "failed"] | None = None,
         vendor: str | None = None,
         tool_name: str | None = None,
-        since: int | str | None = None,
-        until: int | str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         order: Literal["asc", "desc"] | None = None,
         limit: int | None = None,
-        as_of: int | None = None,
+        as_of: Time | None = None,
     ) -> Iterator[records.ToolCall]:
         """Lists the tool calls that are not retracted.
 
@@ -105,11 +106,11 @@ class Lists:
         self,
         *,
         status: Literal["pending", "approved", "denied", "applied", "reverted"] | None = None,
-        since: int | str | None = None,
-        until: int | str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         order: Literal["asc", "desc"] | None = None,
         limit: int | None = None,
-        as_of: int | None = None,
+        as_of: Time | None = None,
     ) -> Iterator[records.CodeEditProposal]:
         """Lists the proposed edits that are not retracted.
 
@@ -138,12 +139,12 @@ class Lists:
         client: str | None = None,
         user_id: str | None = None,
         session_id: str | None = None,
-        parent_id: str | None = None,
+        parent_id: Id | None = None,
         agent: str | None = None,
         status: Literal["active", "completed", "error"] | None = None,
         sort: Literal["newest", "cost", "tokens", "duration", "failures"] | None = None,
-        since: int | str | None = None,
-        until: int | str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         order: Literal["asc", "desc"] | None = None,
         limit: int | None = None,
     ) -> Iterator[records.Conversation]:
@@ -183,15 +184,15 @@ class Lists:
     def messages(
         self,
         *,
-        conversation_id: str | None = None,
+        conversation_id: Id | None = None,
         from_sequence: int | None = None,
         until_sequence: int | None = None,
         role: Literal["system", "user", "assistant", "tool"] | None = None,
         model_used: str | None = None,
         config_used: str | None = None,
         error: bool | None = None,
-        since: int | str | None = None,
-        until: int | str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         order: Literal["asc", "desc"] | None = None,
         limit: int | None = None,
     ) -> Iterator[records.ConversationMessage]:
@@ -230,8 +231,8 @@ class Lists:
         parent_id: int | None = None,
         event_type: str | None = None,
         roots: bool | None = None,
-        since: int | str | None = None,
-        until: int | str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         order: Literal["asc", "desc"] | None = None,
         limit: int | None = None,
     ) -> Iterator[records.Event]:
@@ -260,8 +261,8 @@ class Lists:
         self,
         *,
         status: Literal["queued", "in_progress", "done", "failed"] | None = None,
-        since: int | str | None = None,
-        until: int | str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         order: Literal["asc", "desc"] | None = None,
         limit: int | None = None,
     ) -> Iterator[records.InboxTask]:
@@ -286,8 +287,8 @@ class Lists:
         self,
         *,
         chat_id: int | None = None,
-        since: int | str | None = None,
-        until: int | str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         order: Literal["asc", "desc"] | None = None,
         limit: int | None = None,
     ) -> Iterator[records.HistoryEntry]:
@@ -313,8 +314,8 @@ class Lists:
         *,
         task_id: str | None = None,
         prev_hash: str | None = None,
-        since: int | str | None = None,
-        until: int | str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         order: Literal["asc", "desc"] | None = None,
         limit: int | None = None,
     ) -> Iterator[records.ThoughtRecord]:

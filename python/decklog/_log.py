@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from . import records
     from ._decklog import Ack, ArrowStream
     from ._run import TurnKind
-    from .records import Kind, RecordLike
+    from ._types import Id, RecordLike, Time
+    from .errors import Error
+    from .records import Kind
 
-    F = TypeVar("F", bound=Callable[..., Any])
+    F = TypeVar("F", bound=Callable[..., Any] | classmethod[Any, Any, Any])
 
 
 def open(
@@ -110,7 +112,7 @@ class Log(_decklog.Log, Lists):
         self,
         vendor: str = "python",
         *,
-        thread_id: str | None = None,
+        thread_id: Id | None = None,
         conversation: Mapping[str, Any] | records.Conversation | None = None,
         through: Capture | None = None,
     ) -> Run:
@@ -128,15 +130,18 @@ class Log(_decklog.Log, Lists):
         ...     turn.tool_call("count_lines", {"path": "main.rs"}).done(12)
         """
         capture = None if through is None else through._native
-        native = self._run(vendor, thread_id=thread_id, conversation=conversation, through=capture)
+        thread = None if thread_id is None else str(thread_id)
+        native = self._run(vendor, thread_id=thread, conversation=conversation, through=capture)
         return Run(self, native)
 
     def _current(self) -> Run:
-        current = current_run()
-        if current is not None and current._log is self:
+        current = current_run(self)
+        if current is not None:
             return current
         if self._default is None:
-            self._default = self.run()
+            # Threads that record at the same time share one.
+            vars(self).setdefault("_default", self.run())
+        assert self._default is not None
         return self._default
 
     def turn(self, kind: TurnKind, content: str, /) -> Turn:
@@ -172,7 +177,10 @@ class Log(_decklog.Log, Lists):
     def tool(self, function: Any = None, /, *, name: str | None = None) -> Any:
         """Decorates a function: each call of it is recorded as a tool call.
 
-        What it returns is recorded as JSON or, if it has no such form, as the text of its `repr`.
+        What it returns is recorded as JSON or, if it has no such form, as the text of its `repr`. A
+        generator is recorded when it ends or is closed, with what it yielded. What the log cannot hold
+        is shortened. Failures to record an outcome are warnings of the logger `decklog`: they are no
+        failures of the function.
 
         >>> @log.tool
         ... def double(number):
@@ -190,7 +198,7 @@ class Log(_decklog.Log, Lists):
 
     def conversation(
         self,
-        id: str | None = None,
+        id: Id | None = None,
         /,
         *,
         client: str = "api",
@@ -212,9 +220,9 @@ class Log(_decklog.Log, Lists):
         if id is None or self.get_conversation(id) is None:
             record = {"client": client, **fields}
             if id is not None:
-                record["id"] = id
+                record["id"] = str(id)
             id = str(self.record(record, kind="conversations").id)
-        return Conversation(self, id)
+        return Conversation(self, str(id))
 
     @property
     def inbox(self) -> Inbox:
@@ -245,7 +253,7 @@ class Log(_decklog.Log, Lists):
         queue_bytes_max: int | None = None,
         when_full: Literal["refuse", "wait"] = "refuse",
         drain_timeout: float | None = None,
-        on_error: Callable[[Exception, str, str], object] | None = None,
+        on_error: Callable[[Error, str, str], object] | None = None,
     ) -> Capture:
         """Records without waiting: a thread writes what is queued, in order.
 
@@ -256,7 +264,8 @@ class Log(_decklog.Log, Lists):
         drain_timeout: How long to wait for another process that writes when it is closed, in
             seconds. Default: 30.
         on_error: Called on the writing thread with the exception, the kind and the key of each
-            record that was queued and then lost.
+            record that was queued and then lost. If it refers to the capture, the capture lives until
+            it is closed.
 
         It is closed at exit, which writes what is queued.
 
@@ -278,30 +287,30 @@ class Log(_decklog.Log, Lists):
 
     # Reading.
 
-    def get_turn(self, id: str, /, *, as_of: int | None = None) -> records.ConversationTurn | None:
+    def get_turn(self, id: Id, /, *, as_of: Time | None = None) -> records.ConversationTurn | None:
         """The turn with this id; `None` if there is none, or it is retracted.
 
-        as_of: As it was at this time, in epoch milliseconds.
+        as_of: As it was at this time.
         """
         return self._get("conversation_turns", id, as_of=as_of)
 
     def get_tool_call(
-        self, request_id: str, call_id: str, /, *, as_of: int | None = None
+        self, request_id: Id, call_id: str, /, *, as_of: Time | None = None
     ) -> records.ToolCall | None:
         """The tool call of a request; `None` if there is none, or it is retracted."""
         return self._get("tool_calls", request_id, call_id, as_of=as_of)
 
     def get_proposal(
-        self, request_id: str, /, *, as_of: int | None = None
+        self, request_id: Id, /, *, as_of: Time | None = None
     ) -> records.CodeEditProposal | None:
         """The edit that a request proposed; `None` if there is none, or it is retracted."""
         return self._get("code_edit_proposals", request_id, as_of=as_of)
 
-    def get_conversation(self, id: str, /) -> records.Conversation | None:
+    def get_conversation(self, id: Id, /) -> records.Conversation | None:
         """The conversation with this id, with the totals of its messages."""
         return self._get("conversations", id)
 
-    def get_message(self, id: str, /) -> records.ConversationMessage | None:
+    def get_message(self, id: Id, /) -> records.ConversationMessage | None:
         """The message with this id."""
         return self._get("messages", id)
 
@@ -320,8 +329,8 @@ class Log(_decklog.Log, Lists):
         /,
         *,
         kind: Kind | None = None,
-        since: int | str | None = None,
-        until: int | str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         limit: int = 100,
     ) -> list[dict[str, Any]]:
         """The lines that contain a text, latest day first. Case is ignored.
@@ -340,8 +349,8 @@ class Log(_decklog.Log, Lists):
         kind: Kind,
         /,
         *,
-        since: int | str | None = None,
-        until: int | str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         columns: Iterable[str] | None = None,
     ) -> ArrowStream:
         """The current records of a kind as an Arrow stream, oldest first.
@@ -352,21 +361,27 @@ class Log(_decklog.Log, Lists):
 
         columns: Only these, in this order. Default: all.
         """
+        if isinstance(columns, str):
+            from .errors import InvalidInputError
+
+            raise InvalidInputError(
+                f"columns is the text {columns!r}: give a list, such as [{columns!r}]", field="columns"
+            )
         names = None if columns is None else list(columns)
         return self._arrow(kind, since=since, until=until, columns=names)
 
     def retract(
         self,
         kind: Literal["conversation_turns", "tool_calls", "code_edit_proposals"],
-        id: str,
+        id: Id,
         call_id: str = "",
         /,
         *,
-        at: int | None = None,
+        at: Time | None = None,
     ) -> Ack:
         """Retracts a turn, a tool call or a proposal, from a time on.
 
-        at: The time, in epoch milliseconds. Default: now.
+        at: The time. Default: now.
 
         >>> turn = log.turn("user", "a mistake")
         >>> log.retract("conversation_turns", turn.id).status

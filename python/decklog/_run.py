@@ -15,11 +15,27 @@ if TYPE_CHECKING:
 
     TurnKind: TypeAlias = Literal["user", "assistant", "system", "sysinfo", "tool"]
 
-_RUN: Any = None
+_ENTERED: Any = None
+"""The runs that the code is within: the inner one, and those around it."""
 
 
-def current_run() -> Run | None:
-    return None if _RUN is None else _RUN.get()
+def current_run(log: Log) -> Run | None:
+    """The innermost run of a log that the code is within."""
+    entered = None if _ENTERED is None else _ENTERED.get()
+    while entered is not None:
+        run, entered = entered
+        if run._log is log:
+            found: Run = run
+            return found
+    return None
+
+
+def _without(entered: Any, run: Run) -> Any:
+    """The runs without the innermost mention of one."""
+    if entered is None:
+        return None
+    inner, outer = entered
+    return outer if inner is run else (inner, _without(outer, run))
 
 
 class Run:
@@ -29,7 +45,6 @@ class Run:
         self._log = log
         self._native = native
         self._turn: Turn | None = None
-        self._tokens: list[Any] = []
 
     @property
     def thread_id(self) -> str:
@@ -60,16 +75,17 @@ class Run:
         return turn.tool_call(tool_name, arguments, call_id=call_id)
 
     def __enter__(self) -> Self:
-        global _RUN
-        if _RUN is None:
+        global _ENTERED
+        if _ENTERED is None:
             from contextvars import ContextVar
 
-            _RUN = ContextVar("decklog run", default=None)
-        self._tokens.append(_RUN.set(self))
+            _ENTERED = ContextVar("decklog runs", default=None)
+        # In the context and not in the run: tasks and threads may enter the same one.
+        _ENTERED.set((self, _ENTERED.get()))
         return self
 
     def __exit__(self, *_: object) -> None:
-        _RUN.reset(self._tokens.pop())
+        _ENTERED.set(_without(_ENTERED.get(), self))
 
     def __repr__(self) -> str:
         return repr(self._native)
@@ -151,7 +167,16 @@ class ToolCallScope:
         if kind is None:
             self.done()
         else:
-            self.failed(kind.__name__, str(error))
+            self._failed(kind, error)
+
+    def _failed(self, kind: type[BaseException], error: BaseException | None) -> None:
+        from ._shown import message_of, text, warn
+
+        try:
+            self.failed(text(kind.__name__), message_of(error))
+        except Exception as unrecorded:
+            # The exception of the block goes on, and no other one in its place.
+            warn("the failure of a tool was not recorded", unrecorded)
 
     async def __aenter__(self) -> Self:
         return self

@@ -152,6 +152,11 @@ class BatchError(Error):
         first = next(errors, None)
         super().__init__(f"{failed} of {len(results)} records were rejected, the first: {first}")
         self.results = results
+        self._failed = failed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception is made again of its text otherwise.
+        return type(self), (self.results, self._failed), self.__dict__
 
 
 BY_KIND: dict[str, type[Error]] = {

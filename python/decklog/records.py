@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 from ._record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import TypeAlias
 
-    RecordLike: TypeAlias = Mapping[str, Any] | Record | object
-    """What can be recorded: a dict, a record, a dataclass or a pydantic model."""
+    from ._types import RecordLike as RecordLike
+
     Kind: TypeAlias = Literal[
         "conversation_turns",
         "tool_calls",

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use decklog::Kind;
-use decklog::bindings::{MemberSchema, RecordSchema, list_arguments, record_types};
+use decklog::bindings::{ArgumentSchema, MemberSchema, RecordSchema, list_arguments, record_types};
 
 use super::{check, described, plain, wrapped};
 
@@ -22,10 +22,21 @@ fn type_of(type_name: &str, words: &[&str]) -> String {
         "boolean" => "bool",
         "json" => "Any",
         "object" => "dict[str, Any]",
-        "time" => "int | str",
         other => panic!("{other} has no type in Python"),
     }
     .to_owned()
+}
+
+/// Arguments also take values that a record never has.
+fn type_of_argument(argument: &ArgumentSchema) -> String {
+    match (argument.name, argument.type_name) {
+        ("as_of", _) | (_, "time") => "Time".to_owned(),
+        (
+            "conversation_id" | "message_id" | "parent_id" | "request_id" | "thread_id",
+            "text" | "uuid",
+        ) => "Id".to_owned(),
+        _ => type_of(argument.type_name, argument.words),
+    }
 }
 
 fn unit(type_name: &str) -> &'static str {
@@ -96,9 +107,8 @@ fn records_are_those_of_the_declarations() {
          from dataclasses import dataclass\n\
          from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast\n\n\
          from ._record import Record\n\n\
-         if TYPE_CHECKING:\n    from collections.abc import Mapping\n    from typing import TypeAlias\n\n    \
-         RecordLike: TypeAlias = Mapping[str, Any] | Record | object\n    \
-         \"\"\"What can be recorded: a dict, a record, a dataclass or a pydantic model.\"\"\"\n",
+         if TYPE_CHECKING:\n    from typing import TypeAlias\n\n    \
+         from ._types import RecordLike as RecordLike\n\n",
     );
     let kinds = Kind::ALL
         .map(|kind| format!("        \"{kind}\",\n"))
@@ -149,9 +159,10 @@ fn lists_take_the_arguments_of_the_queries() {
          \"\"\"The lists of a log.\"\"\"\n\n\
          from __future__ import annotations\n\n\
          from typing import TYPE_CHECKING, Any, Literal\n\n\
-         if TYPE_CHECKING:\n    from collections.abc import Iterator\n\n    from . import records\n\n\n\
+         if TYPE_CHECKING:\n    from collections.abc import Iterator\n\n    from . import records\n    \
+         from ._types import Id, Time\n\n\n\
          class Lists:\n    \"\"\"The lists of a log, read while they are iterated over.\n\n    \
-         A time is in epoch milliseconds, or a text: RFC 3339, or a UTC day.\n    \"\"\"\n\n    \
+         A time is epoch milliseconds, a text (RFC 3339 or a UTC day), or a datetime with a time zone.\n    \"\"\"\n\n    \
          __slots__ = ()\n",
     );
     let types = record_types();
@@ -165,7 +176,7 @@ fn lists_take_the_arguments_of_the_queries() {
         let arguments = list_arguments(kind);
         let _ = writeln!(out, "\n    def {method}(\n        self,\n        *,");
         for argument in &arguments {
-            let type_name = type_of(argument.type_name, argument.words);
+            let type_name = type_of_argument(argument);
             let _ = writeln!(out, "        {}: {type_name} | None = None,", argument.name);
         }
         let _ = writeln!(out, "    ) -> Iterator[records.{class}]:");

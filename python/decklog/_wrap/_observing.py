@@ -8,8 +8,11 @@ asking are recorded alike.
 from __future__ import annotations
 
 import inspect
+import os
+import weakref
 from typing import TYPE_CHECKING, Any
 
+from .._handles import BEFORE_DRAIN
 from ._said import Answer, get, text
 
 if TYPE_CHECKING:
@@ -21,6 +24,17 @@ if TYPE_CHECKING:
 _REPLACED = ("request", "copy", "with_options")
 
 _RECORDER = "_decklog_recorder"
+
+_OPEN: weakref.WeakSet[_Reading] = weakref.WeakSet()
+"""The streams that are read now."""
+
+
+def _end_all() -> None:
+    for it in list(_OPEN):
+        it.dropped()
+
+
+BEFORE_DRAIN.append(_end_all)
 
 
 def recorder_of(client: Any) -> Recorder | None:
@@ -185,7 +199,9 @@ class _Reading:
         self._recorder = recorder
         self._response = response
         self._assembler = vendor.assembler(exchange.what)
+        self._process = os.getpid()
         self.is_in_next = False
+        _OPEN.add(self)
 
     def watch(self, name: str) -> None:
         """Notices that the response is closed early. What is replaced is restored at the end."""
@@ -206,8 +222,15 @@ class _Reading:
         if not self.is_in_next:
             self.ended(GeneratorExit())
 
+    def dropped(self) -> None:
+        """The stream is dropped, or the program ends. In a child that was forked, that of the parent
+        goes on."""
+        if os.getpid() == self._process:
+            self.ended(GeneratorExit())
+
     def ended(self, error: BaseException | None) -> None:
         """The stream has ended: by itself, by an error, or because it was closed or dropped."""
+        _OPEN.discard(self)
         for name in ("close", "aclose"):
             vars(self._response).pop(name, None)
         if not isinstance(error, Exception) and self._assembler.is_complete():
@@ -245,7 +268,7 @@ class _Chunks:
         return getattr(self._chunks, name)
 
     def __del__(self) -> None:
-        self._reading.ended(GeneratorExit())
+        self._reading.dropped()
 
 
 class _AsyncChunks:
@@ -278,4 +301,4 @@ class _AsyncChunks:
         return getattr(self._chunks, name)
 
     def __del__(self) -> None:
-        self._reading.ended(GeneratorExit())
+        self._reading.dropped()

@@ -10,6 +10,9 @@ import uuid
 import weakref
 from typing import TYPE_CHECKING, Any
 
+# At exit nothing can be imported: recording needs these.
+from .. import _plain as _plain
+from .._log import open
 from ..errors import ForkedError
 from ._places import Place, Recent, conversation_id, with_system
 from ._said import NAME_BYTES_MAX, Answer, Asked, Call, Said, is_json, joined, key_after
@@ -125,8 +128,6 @@ class Recorder:
 
     def _queue(self) -> Capture:
         if self._capture is None and self._path is not None:
-            from .._log import open
-
             self._log = open(self._path)
             self._capture = self._log.capture(on_error=self._on_lost())
         if self._capture is None:
