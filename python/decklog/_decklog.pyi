@@ -140,7 +140,7 @@ class Log:
         """Records an event and returns its id."""
     def event_tree(self, id: int) -> list[dict[str, Any]] | None:
         """An event and all events under it, with depths, and durations of spans."""
-    def session_tree(self, id: str) -> list[dict[str, Any]] | None:
+    def session_tree(self, id: Id) -> list[dict[str, Any]] | None:
         """The items of a conversation or a thread, with depths and durations."""
     def _record_batch(
         self, records: Iterable[Any], /, *, kind: str | None = None

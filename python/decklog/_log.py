@@ -74,6 +74,11 @@ class Log(_decklog.Log, Lists):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def close(self) -> None:
+        """Syncs the log to disk and closes it. Raises what failed. Later calls raise `ClosedError`."""
+        self._default = None
+        super().close()
+
     def record_batch(
         self, records: Iterable[RecordLike], /, *, kind: Kind | None = None
     ) -> list[Ack]:

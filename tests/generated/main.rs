@@ -1,8 +1,11 @@
 //! The files of the bindings that are generated from the declarations of the records.
 
+#![allow(clippy::unwrap_used)]
+
 mod python;
 mod typescript;
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 /// Compares a file with what is generated, or writes it.
@@ -26,7 +29,7 @@ fn wrapped(text: &str, prefix: &str, width: usize) -> String {
     let mut line = String::new();
     for word in text.split_whitespace() {
         if !line.is_empty() && prefix.len() + line.len() + 1 + word.len() > width {
-            out += &format!("{prefix}{line}\n");
+            let _ = writeln!(out, "{prefix}{line}");
             line.clear();
         }
         if !line.is_empty() {
@@ -35,7 +38,7 @@ fn wrapped(text: &str, prefix: &str, width: usize) -> String {
         line += word;
     }
     if !line.is_empty() {
-        out += &format!("{prefix}{line}\n");
+        let _ = writeln!(out, "{prefix}{line}");
     }
     out
 }
