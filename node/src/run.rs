@@ -11,9 +11,28 @@ use crate::capture::Capture;
 use crate::errors::{self, OrThrow as _};
 use crate::{options, wire};
 
+/// Longer outcomes do not fit into a line of 16 MiB.
+const OUTCOME_BYTES_MAX: usize = (16 << 20) - 4096;
+/// So long an outcome fits in any form.
+const SHORT_BYTES_MAX: usize = 2 << 20;
+
 /// JSON that is written as it is.
 fn raw(bytes: &[u8], length: u32) -> Result<Box<RawValue>> {
     RawValue::from_string(wire::json(bytes, length)?).map_err(errors::fault)
+}
+
+/// Refuses an outcome that is too long while the call may still have another one: the log would
+/// record it as abandoned.
+fn check_length(outcome: &str) -> Result<()> {
+    if outcome.len() <= SHORT_BYTES_MAX {
+        return Ok(());
+    }
+    let length = decklog::record::payload_json(outcome).len();
+    if length <= OUTCOME_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!("it has {length} bytes as JSON: at most {OUTCOME_BYTES_MAX} are allowed");
+    Err(errors::invalid("outcome_json", &message))
 }
 
 #[napi]
@@ -119,6 +138,7 @@ impl Call {
         let outcome = (length > 0)
             .then(|| wire::payload(bytes, length))
             .transpose()?;
+        outcome.as_deref().map_or(Ok(()), check_length)?;
         self.take()?.done_json(outcome).or_throw()
     }
 
