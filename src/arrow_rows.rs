@@ -14,12 +14,16 @@ use crate::record::columns::{Cell, Column, ColumnType};
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
+/// Size of the texts at which a batch ends, far below the 2 GiB that an array can have.
+const BYTES_MAX: usize = 256 << 20;
 
 /// A record batch under construction.
 pub(crate) struct Batch {
     schema: Arc<Schema>,
     builders: Vec<Builder>,
     len: usize,
+    /// Size of its texts.
+    bytes: usize,
 }
 
 impl Batch {
@@ -33,6 +37,7 @@ impl Batch {
             schema: Arc::new(Schema::new(fields.collect::<Vec<Field>>())),
             builders: builders.collect(),
             len: 0,
+            bytes: 0,
         }
     }
 
@@ -45,9 +50,17 @@ impl Batch {
         self.len
     }
 
+    /// Whether it must be taken: an array of texts has a maximum size.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes >= BYTES_MAX
+    }
+
     /// Adds a row, which has a value for each column.
     pub(crate) fn push<'a>(&mut self, row: impl Iterator<Item = &'a Cell>) {
         for (builder, cell) in self.builders.iter_mut().zip(row) {
+            if let Cell::Text(text) | Cell::Json(text) = cell {
+                self.bytes += text.len();
+            }
             builder.push(cell);
         }
         self.len += 1;
@@ -55,7 +68,7 @@ impl Batch {
 
     /// The rows so far. It is empty afterwards.
     pub(crate) fn take(&mut self) -> Result<RecordBatch> {
-        self.len = 0;
+        (self.len, self.bytes) = (0, 0);
         let arrays = self.builders.iter_mut().map(Builder::finish).collect();
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), arrays);
         batch.map_err(|e| Error::invalid(format!("a row has no such form: {e}")))

@@ -1,7 +1,5 @@
 //! Records as Arrow, through the C stream interface.
 
-use std::sync::{Mutex, PoisonError};
-
 use arrow_array::RecordBatchReader as _;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -16,7 +14,7 @@ use crate::fork::OfProcess;
 /// Records of a kind, as any program takes them that knows Arrow. They are read once.
 #[pyclass(frozen, module = "decklog")]
 pub(crate) struct ArrowStream {
-    reader: Mutex<OfProcess<ArrowReader>>,
+    reader: OfProcess<ArrowReader>,
     schema: arrow_schema::SchemaRef,
 }
 
@@ -30,7 +28,7 @@ impl ArrowStream {
         let reader = ArrowReader::new(&store, kind, times, columns.as_deref()).or_raise()?;
         Ok(ArrowStream {
             schema: reader.schema(),
-            reader: Mutex::new(OfProcess::new(reader)),
+            reader: OfProcess::new(reader),
         })
     }
 }
@@ -45,8 +43,7 @@ impl ArrowStream {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // Consumers convert what they get.
         drop(requested_schema);
-        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        let reader = reader.take()?.ok_or_else(|| {
+        let reader = self.reader.take()?.ok_or_else(|| {
             errors::of_class("LifecycleError", "the stream was read: ask for a new one")
         })?;
         let stream = FFI_ArrowArrayStream::new(Box::new(reader));

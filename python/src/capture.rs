@@ -1,6 +1,6 @@
 //! Recording without waiting.
 
-use std::sync::{PoisonError, RwLock};
+use std::sync::Arc;
 
 use decklog::capture::WhenFull;
 use decklog::{Error, Record, Store};
@@ -14,14 +14,14 @@ use crate::values;
 
 /// The limits of the queue.
 pub(crate) struct Limits<'a> {
-    pub(crate) queue_records_max: Option<usize>,
-    pub(crate) queue_bytes_max: Option<usize>,
+    pub(crate) queue_records_max: Option<i64>,
+    pub(crate) queue_bytes_max: Option<i64>,
     pub(crate) when_full: &'a str,
     pub(crate) drain_timeout: Option<f64>,
 }
 
 #[pyclass(frozen, weakref, module = "decklog")]
-pub(crate) struct Capture(RwLock<OfProcess<decklog::Capture>>);
+pub(crate) struct Capture(OfProcess<Arc<decklog::Capture>>);
 
 impl Capture {
     pub(crate) fn new(
@@ -38,10 +38,10 @@ impl Capture {
             }
         });
         if let Some(records) = limits.queue_records_max {
-            options = options.queue_records_max(records);
+            options = options.queue_records_max(values::count("queue_records_max", records)?);
         }
         if let Some(bytes) = limits.queue_bytes_max {
-            options = options.queue_bytes_max(bytes);
+            options = options.queue_bytes_max(values::count("queue_bytes_max", bytes)?);
         }
         if let Some(timeout) = limits.drain_timeout {
             options = options.drain_timeout(seconds("drain_timeout", timeout)?);
@@ -50,18 +50,19 @@ impl Capture {
             options = options.on_error(move |error, record| told(&on_error, error, record));
         }
         let capture = options.start().or_raise()?;
-        Ok(Capture(RwLock::new(OfProcess::new(capture))))
+        Ok(Capture(OfProcess::new(Arc::new(capture))))
     }
 
-    pub(crate) fn handle(&self) -> PyResult<decklog::Capture> {
-        let capture = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        capture.get().cloned()
+    /// All uses share one handle, which tells each error once.
+    pub(crate) fn handle(&self) -> PyResult<Arc<decklog::Capture>> {
+        self.0.get()
     }
 }
 
 /// Calls the caller's function. An exception in it is printed, as of a thread.
 fn told(on_error: &Py<PyAny>, error: &Error, record: &Record) {
-    Python::attach(|py| {
+    // None while the interpreter ends.
+    let _ = Python::try_attach(|py| {
         let what = (
             errors::of(error.clone()),
             record.kind().stem(),
@@ -121,9 +122,9 @@ impl Capture {
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let mut capture = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let capture = capture.take()?;
-        py.detach(|| drop(capture));
+        if let Some(capture) = self.0.take()? {
+            py.detach(|| capture.close());
+        }
         Ok(())
     }
 
@@ -148,15 +149,5 @@ impl Capture {
     fn last_error(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let error = self.handle()?.last_error();
         Ok(error.map(|error| errors::of(error).into_value(py).into_any()))
-    }
-}
-
-impl Drop for Capture {
-    fn drop(&mut self) {
-        let capture = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // The last handle waits until the queue is written.
-        if let Ok(Some(capture)) = capture.take() {
-            Python::attach(|py| py.detach(|| drop(capture)));
-        }
     }
 }

@@ -52,6 +52,14 @@ pub(crate) fn invalid(field: &str, message: &str) -> PyErr {
     })
 }
 
+/// Whether an exception is a `decklog.Error`.
+pub(crate) fn is_ours(py: Python<'_>, error: &PyErr) -> bool {
+    let class = py
+        .import("decklog.errors")
+        .and_then(|it| it.getattr("Error"));
+    class.is_ok_and(|class| error.matches(py, class).unwrap_or(false))
+}
+
 pub(crate) fn forked() -> PyErr {
     let message = "this log was opened before the process was forked: open it again in the child";
     of_class("ForkedError", message)

@@ -2,7 +2,9 @@
 //! parent, so a child may neither use nor drop it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use decklog::Store;
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -28,17 +30,19 @@ fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A value that belongs to the process that made it. In a forked one it is not dropped.
-pub(crate) struct OfProcess<T> {
-    value: Option<T>,
+/// A value that belongs to the process that made it. In a forked one it is neither used nor dropped,
+/// and no lock of it is taken, which a thread of the parent may hold. The lock is never held while
+/// this thread waits for the interpreter.
+pub(crate) struct OfProcess<T: Send> {
     forks: u64,
+    value: Mutex<Option<T>>,
 }
 
-impl<T> OfProcess<T> {
+impl<T: Send> OfProcess<T> {
     pub(crate) fn new(value: T) -> OfProcess<T> {
         OfProcess {
-            value: Some(value),
             forks: FORKS.load(Ordering::Relaxed),
+            value: Mutex::new(Some(value)),
         }
     }
 
@@ -46,33 +50,57 @@ impl<T> OfProcess<T> {
         self.forks == FORKS.load(Ordering::Relaxed)
     }
 
+    fn lock(&self) -> PyResult<MutexGuard<'_, Option<T>>> {
+        if !self.is_ours() {
+            return Err(errors::forked());
+        }
+        Ok(self.value.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The value.
     ///
     /// # Errors
     /// `ForkedError` in another process; `ClosedError` if it was taken.
-    pub(crate) fn get(&self) -> PyResult<&T> {
-        if !self.is_ours() {
-            return Err(errors::forked());
-        }
-        self.value.as_ref().ok_or_else(errors::closed)
+    pub(crate) fn get(&self) -> PyResult<T>
+    where
+        T: Clone,
+    {
+        self.lock()?.as_ref().cloned().ok_or_else(errors::closed)
     }
 
     /// Takes the value; `None` if it was taken before.
     ///
     /// # Errors
     /// `ForkedError` in another process.
-    pub(crate) fn take(&mut self) -> PyResult<Option<T>> {
-        if !self.is_ours() {
-            return Err(errors::forked());
-        }
-        Ok(self.value.take())
+    pub(crate) fn take(&self) -> PyResult<Option<T>> {
+        Ok(self.lock()?.take())
+    }
+
+    /// Whether it was taken.
+    pub(crate) fn is_taken(&self) -> PyResult<bool> {
+        Ok(self.lock()?.is_none())
     }
 }
 
-impl<T> Drop for OfProcess<T> {
+impl<T: Send> Drop for OfProcess<T> {
     fn drop(&mut self) {
-        if !self.is_ours() {
-            std::mem::forget(self.value.take());
+        let is_ours = self.is_ours();
+        let value = self.value.get_mut();
+        let value = value.unwrap_or_else(PoisonError::into_inner).take();
+        if !is_ours {
+            std::mem::forget(value);
+        } else if let Some(value) = value {
+            drop_detached(value);
         }
     }
 }
+
+/// Drops a value that may wait or write when it is dropped, without the interpreter's lock.
+pub(crate) fn drop_detached<T: Send>(value: T) {
+    let mut value = Some(value);
+    // None while the interpreter ends: then the value is dropped below.
+    let _ = Python::try_attach(|py| py.detach(|| drop(value.take())));
+}
+
+/// The store that the handles of a log share: closing the log closes all of them.
+pub(crate) type Handle = Arc<OfProcess<Store>>;

@@ -9,8 +9,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 
 use crate::errors;
 
-/// Keys of this length or shorter occur again and again.
-const KEY_BYTES_MAX: usize = 40;
+/// Keys that are words of this length or shorter occur again and again.
+const KEY_BYTES_MAX: usize = 24;
 
 /// A value that serializes as a value of Python.
 pub(crate) fn value<'py>(py: Python<'py>, it: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
@@ -127,10 +127,13 @@ impl<'py> Visitor<'_> for Name<'py> {
     }
 
     fn visit_str<E>(self, name: &str) -> Result<Bound<'py, PyString>, E> {
-        Ok(if name.len() <= KEY_BYTES_MAX {
-            PyString::intern(self.0, name)
-        } else {
-            PyString::new(self.0, name)
-        })
+        let is_word = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+        Ok(
+            if name.len() <= KEY_BYTES_MAX && name.bytes().all(is_word) {
+                PyString::intern(self.0, name)
+            } else {
+                PyString::new(self.0, name)
+            },
+        )
     }
 }

@@ -1,26 +1,31 @@
 //! Tasks, each held by one worker at a time.
 
 use decklog::record::TaskStatus;
-use decklog::{InboxTask, Store, bindings};
+use decklog::{InboxTask, bindings};
 use pyo3::prelude::*;
 
 use crate::errors::{self, OrRaise as _};
-use crate::fork::OfProcess;
+use crate::fork::Handle;
 use crate::options::seconds;
 use crate::{from_json, records, to_json};
 
 #[pyclass(frozen, module = "decklog")]
 pub(crate) struct Inbox {
-    store: OfProcess<Store>,
+    store: Handle,
     attempts_max: Option<u32>,
 }
 
 impl Inbox {
-    pub(crate) fn new(store: Store, attempts_max: Option<u32>) -> Inbox {
-        Inbox {
-            store: OfProcess::new(store),
-            attempts_max,
-        }
+    pub(crate) fn new(store: Handle, attempts_max: Option<i64>) -> PyResult<Inbox> {
+        let checked = |attempts| {
+            let message = format!("{attempts} is out of bounds: give a whole number from 1");
+            let attempts = u32::try_from(attempts).ok().filter(|it| *it > 0);
+            attempts.ok_or_else(|| errors::invalid("attempts_max", &message))
+        };
+        Ok(Inbox {
+            store,
+            attempts_max: attempts_max.map(checked).transpose()?,
+        })
     }
 
     /// Does something with the inbox, without the interpreter's lock.

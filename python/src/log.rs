@@ -1,7 +1,7 @@
 //! The log.
 
 use std::path::PathBuf;
-use std::sync::{PoisonError, RwLock};
+use std::sync::Arc;
 
 use decklog::bindings::{self, Input, List};
 use decklog::query::SearchQuery;
@@ -13,7 +13,7 @@ use crate::arrow::ArrowStream;
 use crate::batch::Batch;
 use crate::capture::{self, Capture};
 use crate::errors::{self, OrRaise as _};
-use crate::fork::OfProcess;
+use crate::fork::{Handle, OfProcess};
 use crate::inbox::Inbox;
 use crate::options::Opening;
 use crate::otlp::Receiver;
@@ -74,13 +74,18 @@ impl Ack {
 
 #[pyclass(frozen, subclass, weakref, module = "decklog")]
 pub(crate) struct Log {
-    store: RwLock<OfProcess<Store>>,
+    handle: Handle,
 }
 
 impl Log {
-    pub(crate) fn store(&self) -> PyResult<Store> {
-        let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
-        store.get().cloned()
+    fn store(&self) -> PyResult<Store> {
+        self.handle.get()
+    }
+
+    /// The handle, if the log is open.
+    fn handle(&self) -> PyResult<Handle> {
+        self.store()?;
+        Ok(Arc::clone(&self.handle))
     }
 }
 
@@ -104,7 +109,7 @@ impl Log {
             lock_timeout,
         };
         Ok(Log {
-            store: RwLock::new(OfProcess::new(opening.open(py)?)),
+            handle: Arc::new(OfProcess::new(opening.open(py)?)),
         })
     }
 
@@ -116,8 +121,7 @@ impl Log {
 
     /// Syncs the log to disk and closes it. Later calls raise `ClosedError`.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
-        let store = store.take()?;
+        let store = self.handle.take()?;
         py.detach(|| store.map_or(Ok(()), Store::close)).or_raise()
     }
 
@@ -180,26 +184,37 @@ impl Log {
         let (mut batch, mut heads, mut failed) = (Batch::new(self.store()?), Vec::new(), 0);
         let mut raised = None;
         for record in records.try_iter()? {
-            let record = match record {
-                Ok(record) => record,
+            let input = match record {
+                Ok(record) => values::input(&record, kind),
                 // The records before it are recorded.
                 Err(error) => {
                     raised = Some(error);
                     break;
                 }
             };
-            match values::input(&record, kind) {
+            match input {
                 Ok(input) => {
                     heads.push(Ok((input.kind(), input.id())));
-                    batch.push(input);
+                    if !batch.push(py, input) {
+                        break;
+                    }
                 }
-                Err(error) => heads.push(Err(error)),
+                Err(error) if errors::is_ours(py, &error) => heads.push(Err(error)),
+                Err(error) => {
+                    raised = Some(error);
+                    break;
+                }
             }
         }
-        let acks = py.detach(|| batch.end()).or_raise()?;
-        if let Some(raised) = raised {
-            return Err(raised);
-        }
+        let acks = match (py.detach(|| batch.end()), raised) {
+            (Ok(acks), None) => acks,
+            (Ok(_), Some(raised)) => return Err(raised),
+            (Err(error), raised) => {
+                let error = errors::of(error);
+                error.set_cause(py, raised);
+                return Err(error);
+            }
+        };
         let mut acks = acks.into_iter();
         for head in heads {
             let ack = head.and_then(|(kind, id)| {
@@ -221,10 +236,10 @@ impl Log {
 
     #[pyo3(signature = (kind, /, **arguments))]
     fn _list(&self, kind: &str, arguments: Option<&Bound<'_, PyDict>>) -> PyResult<Records> {
-        let store = self.store()?;
+        let handle = self.handle()?;
         let kind = values::kind(Some(kind))?.ok_or_else(|| errors::fault("no kind"))?;
         let list = values::with_arguments(arguments, |named| List::new(kind, named))?;
-        Ok(Records::new(store, list))
+        Ok(Records::new(handle, list))
     }
 
     #[pyo3(signature = (kind, id, call_id = "", as_of = None))]
@@ -234,10 +249,11 @@ impl Log {
         kind: &str,
         id: &Bound<'py, PyAny>,
         call_id: &str,
-        as_of: Option<i64>,
+        as_of: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let store = self.store()?;
         let key = key(kind, id, call_id)?;
+        let as_of = values::time("as_of", as_of)?;
         let item = py
             .detach(|| bindings::get(&store, &key, as_of))
             .or_raise()?;
@@ -251,11 +267,11 @@ impl Log {
         kind: &str,
         id: &Bound<'_, PyAny>,
         call_id: &str,
-        at: Option<i64>,
+        at: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Ack> {
         let store = self.store()?;
         let key = key(kind, id, call_id)?;
-        let at = at.unwrap_or_else(|| decklog::Validity::now().at);
+        let at = values::time("at", at)?.unwrap_or_else(|| decklog::Validity::now().at);
         let ack = py.detach(|| store.retract(&key, at)).or_raise()?;
         Ok(Ack::new(ack, key.kind(), None))
     }
@@ -290,7 +306,7 @@ impl Log {
         kind: Option<&str>,
         since: Option<&Bound<'_, PyAny>>,
         until: Option<&Bound<'_, PyAny>>,
-        limit: Option<usize>,
+        limit: Option<i64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let store = self.store()?;
         let mut query = SearchQuery {
@@ -300,7 +316,9 @@ impl Log {
             until: values::time("until", until)?,
             ..SearchQuery::default()
         };
-        query.limit = limit.unwrap_or(query.limit);
+        if let Some(limit) = limit {
+            query.limit = values::count("limit", limit)?;
+        }
         let found = py.detach(|| store.search(&query)).or_raise()?;
         from_json::value(py, &found.matches)
     }
@@ -316,9 +334,13 @@ impl Log {
 
     /// The items of a conversation or a thread of turns, with depths and durations. `None` if there is
     /// neither.
-    fn session_tree<'py>(&self, py: Python<'py>, id: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn session_tree<'py>(
+        &self,
+        py: Python<'py>,
+        id: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let store = self.store()?;
-        let id = uuid("id", id)?;
+        let id = uuid("id", to_json::text(&id.str()?, "id")?)?;
         let tree = py.detach(|| store.session_tree(id)).or_raise()?;
         tree.map(|tree| from_json::value(py, &tree.nodes))
             .transpose()
@@ -341,7 +363,7 @@ impl Log {
     ) -> PyResult<Run> {
         Run::new(
             py,
-            self.store()?,
+            self.handle()?,
             vendor,
             (thread_id, conversation),
             through.as_deref(),
@@ -351,8 +373,8 @@ impl Log {
     #[pyo3(signature = (*, queue_records_max = None, queue_bytes_max = None, when_full = "refuse", drain_timeout = None, on_error = None))]
     fn _capture(
         &self,
-        queue_records_max: Option<usize>,
-        queue_bytes_max: Option<usize>,
+        queue_records_max: Option<i64>,
+        queue_bytes_max: Option<i64>,
         when_full: &str,
         drain_timeout: Option<f64>,
         on_error: Option<Py<PyAny>>,
@@ -367,16 +389,16 @@ impl Log {
     }
 
     #[pyo3(signature = (attempts_max = None))]
-    fn _inbox(&self, attempts_max: Option<u32>) -> PyResult<Inbox> {
-        Ok(Inbox::new(self.store()?, attempts_max))
+    fn _inbox(&self, attempts_max: Option<i64>) -> PyResult<Inbox> {
+        Inbox::new(self.handle()?, attempts_max)
     }
 
     fn _thoughts(&self) -> PyResult<Thoughts> {
-        Ok(Thoughts::new(self.store()?))
+        Ok(Thoughts::new(self.handle()?))
     }
 
     fn _receiver(&self) -> PyResult<Receiver> {
-        Ok(Receiver::new(self.store()?))
+        Receiver::new(self.handle()?)
     }
 
     #[pyo3(signature = (kind, *, since = None, until = None, columns = None))]

@@ -2,7 +2,6 @@
 
 use std::sync::Mutex;
 
-use decklog::Store;
 use decklog::bindings::{Item, List};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -10,7 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
 use crate::errors::{self, OrRaise as _};
-use crate::fork::OfProcess;
+use crate::fork::Handle;
 use crate::from_json;
 
 /// The classes by the name of their kind.
@@ -37,7 +36,7 @@ pub(crate) fn optional(py: Python<'_>, item: Option<Item>) -> PyResult<Option<Bo
 /// An iterator of records, which reads them page by page.
 #[pyclass(frozen, module = "decklog")]
 pub(crate) struct Records {
-    store: OfProcess<Store>,
+    store: Handle,
     state: Mutex<State>,
 }
 
@@ -47,9 +46,9 @@ struct State {
 }
 
 impl Records {
-    pub(crate) fn new(store: Store, list: List) -> Records {
+    pub(crate) fn new(store: Handle, list: List) -> Records {
         Records {
-            store: OfProcess::new(store),
+            store,
             state: Mutex::new(State {
                 list,
                 page: Vec::new().into_iter(),
@@ -74,7 +73,7 @@ impl Records {
             if let Some(item) = state.page.next() {
                 return Ok(Some(item));
             }
-            state.page = state.list.next(store)?.into_iter();
+            state.page = state.list.next(&store)?.into_iter();
             Ok(state.page.next())
         };
         let item = py.detach(next).or_raise()?;

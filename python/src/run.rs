@@ -1,36 +1,33 @@
 //! The loop of an agent: runs, turns and calls.
 
-use std::sync::{Mutex, PoisonError};
-
-use decklog::{Kind, Record, Store, TurnKind, run};
+use decklog::{Kind, Record, TurnKind, run};
 use pyo3::prelude::*;
-use serde_json::value::RawValue;
+use pyo3::types::PyString;
 
 use crate::capture::Capture;
 use crate::errors::{self, OrRaise as _};
-use crate::fork::OfProcess;
+use crate::fork::{Handle, OfProcess};
 use crate::log::uuid;
 use crate::{to_json, values};
 
-/// JSON that is written as it is.
-fn raw(value: &Bound<'_, PyAny>, field: &str) -> PyResult<Box<RawValue>> {
-    RawValue::from_string(to_json::json(value, field)?).map_err(errors::fault)
-}
-
 #[pyclass(frozen, module = "decklog")]
-pub(crate) struct Run(OfProcess<run::Run>);
+pub(crate) struct Run {
+    run: OfProcess<run::Run>,
+    log: Handle,
+}
 
 impl Run {
     pub(crate) fn new(
         py: Python<'_>,
-        store: Store,
+        log: Handle,
         vendor: &str,
         (thread_id, conversation): (Option<&str>, Option<&Bound<'_, PyAny>>),
         through: Option<&Capture>,
     ) -> PyResult<Run> {
-        let mut run = store.run(vendor);
+        let mut run = log.get()?.run(vendor);
         if let Some(capture) = through {
-            run = run.through(&capture.handle()?);
+            let capture = capture.handle()?;
+            run = run.through(&capture);
         }
         if let Some(thread_id) = thread_id {
             let thread_id = uuid("thread_id", thread_id)?;
@@ -43,7 +40,10 @@ impl Run {
             };
             run = py.detach(|| run.in_conversation(conversation)).or_raise()?;
         }
-        Ok(Run(OfProcess::new(run)))
+        Ok(Run {
+            run: OfProcess::new(run),
+            log,
+        })
     }
 }
 
@@ -51,15 +51,20 @@ impl Run {
 impl Run {
     #[getter]
     fn thread_id(&self) -> PyResult<String> {
-        Ok(self.0.get()?.thread_id().to_string())
+        Ok(self.run.get()?.thread_id().to_string())
     }
 
     #[pyo3(signature = (kind, content, /))]
-    fn turn(&self, py: Python<'_>, kind: &str, content: &str) -> PyResult<Turn> {
+    fn turn(&self, py: Python<'_>, kind: &str, content: &Bound<'_, PyString>) -> PyResult<Turn> {
         let kind: TurnKind = kind.parse().or_raise()?;
-        let run = self.0.get()?;
+        let content = to_json::text(content, "content")?;
+        self.log.get()?;
+        let run = self.run.get()?;
         let turn = py.detach(|| run.turn(kind, content)).or_raise()?;
-        Ok(Turn(OfProcess::new(turn)))
+        Ok(Turn {
+            turn: OfProcess::new(turn),
+            log: Handle::clone(&self.log),
+        })
     }
 
     fn __repr__(&self) -> PyResult<String> {
@@ -68,13 +73,16 @@ impl Run {
 }
 
 #[pyclass(frozen, module = "decklog")]
-pub(crate) struct Turn(OfProcess<run::Turn>);
+pub(crate) struct Turn {
+    turn: OfProcess<run::Turn>,
+    log: Handle,
+}
 
 #[pymethods]
 impl Turn {
     #[getter]
     fn id(&self) -> PyResult<String> {
-        Ok(self.0.get()?.id().to_string())
+        Ok(self.turn.get()?.id().to_string())
     }
 
     /// Records the request of a call. `arguments` is JSON, or a value that has a form in JSON.
@@ -86,15 +94,15 @@ impl Turn {
         tool_name: &str,
         arguments: &Bound<'_, PyAny>,
     ) -> PyResult<Call> {
-        let arguments = raw(arguments, "arguments_json")?;
-        let turn = self.0.get()?;
-        let call = py
-            .detach(|| turn.call(call_id, tool_name, &arguments))
-            .or_raise()?;
+        let arguments = to_json::payload(arguments, "arguments_json")?;
+        self.log.get()?;
+        let turn = self.turn.get()?;
+        let call = py.detach(|| turn.call_json(call_id, tool_name, arguments));
+        let call = call.or_raise()?;
         Ok(Call {
             call_id: call.call_id().to_owned(),
             turn_id: call.turn_id().to_string(),
-            running: Mutex::new(OfProcess::new(call)),
+            running: OfProcess::new(call),
         })
     }
 
@@ -111,17 +119,12 @@ pub(crate) struct Call {
     call_id: String,
     #[pyo3(get)]
     turn_id: String,
-    running: Mutex<OfProcess<run::Call>>,
+    running: OfProcess<run::Call>,
 }
 
 impl Call {
-    fn take(&self) -> PyResult<Option<run::Call>> {
-        let mut call = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        call.take()
-    }
-
     fn ended(&self) -> PyResult<run::Call> {
-        self.take()?.ok_or_else(|| {
+        self.running.take()?.ok_or_else(|| {
             errors::of_class(
                 "LifecycleError",
                 "the call has an outcome: it is recorded once",
@@ -151,16 +154,6 @@ impl Call {
     /// Whether the outcome is recorded.
     #[getter]
     fn is_ended(&self) -> bool {
-        let call = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        call.get().is_err()
-    }
-}
-
-impl Drop for Call {
-    fn drop(&mut self) {
-        // A call without an outcome is recorded as abandoned, for which it may wait.
-        if let Ok(Some(call)) = self.take() {
-            Python::attach(|py| py.detach(|| drop(call)));
-        }
+        self.running.is_taken().unwrap_or(true)
     }
 }

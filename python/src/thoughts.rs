@@ -1,19 +1,19 @@
 //! Chained thoughts.
 
 use decklog::thoughts::NewThought;
-use decklog::{Store, Timestamp, bindings};
+use decklog::{Timestamp, bindings};
 use pyo3::prelude::*;
 
 use crate::errors::OrRaise as _;
-use crate::fork::OfProcess;
-use crate::{from_json, records};
+use crate::fork::Handle;
+use crate::{from_json, records, values};
 
 #[pyclass(frozen, module = "decklog")]
-pub(crate) struct Thoughts(OfProcess<Store>);
+pub(crate) struct Thoughts(Handle);
 
 impl Thoughts {
-    pub(crate) fn new(store: Store) -> Thoughts {
-        Thoughts(OfProcess::new(store))
+    pub(crate) fn new(store: Handle) -> Thoughts {
+        Thoughts(store)
     }
 }
 
@@ -28,7 +28,7 @@ impl Thoughts {
         agent_id: String,
         content: String,
         id: Option<String>,
-        timestamp: Option<&str>,
+        timestamp: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let store = self.0.get()?;
         let thought = NewThought {
@@ -37,7 +37,11 @@ impl Thoughts {
             agent_id,
             content,
         };
-        let timestamp: Option<Timestamp> = timestamp.map(str::parse).transpose().or_raise()?;
+        let timestamp = timestamp
+            .map(|it| values::text("timestamp", it))
+            .transpose()?;
+        let timestamp = timestamp.as_deref().map(str::parse::<Timestamp>);
+        let timestamp = timestamp.transpose().or_raise()?;
         let created = py.detach(|| {
             let mut thoughts = store.thoughts();
             if let Some(id) = id {

@@ -5,8 +5,10 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::errors;
 
-/// Deeper values are refused by the log too.
-const DEPTH_MAX: usize = 64;
+/// Maximum number of objects and arrays around a value, as in the log.
+const DEPTH_MAX: usize = 63;
+/// Values of other classes become others so many times.
+const STEPS_MAX: usize = 100;
 
 /// Appends the JSON of a value. `field` is what errors name.
 pub(crate) fn push(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, field: &str) -> PyResult<()> {
@@ -34,7 +36,7 @@ pub(crate) fn text<'a>(text: &'a Bound<'_, PyString>, field: &str) -> PyResult<&
 }
 
 fn push_at(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, field: &str, depth: usize) -> PyResult<()> {
-    if depth > DEPTH_MAX {
+    if depth > STEPS_MAX {
         return Err(errors::invalid(
             field,
             "it is nested more than 63 levels deep",
@@ -58,8 +60,11 @@ fn push_at(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, field: &str, depth: usiz
         out.extend_from_slice(finite.to_string().as_bytes());
         Ok(())
     } else if let Ok(dict) = value.cast::<PyDict>() {
+        check_depth(field, depth)?;
         out.push(b'{');
-        for (place, (name, item)) in dict.iter().enumerate() {
+        // A copy: what runs below may change the dict.
+        let members: Vec<_> = dict.iter().collect();
+        for (place, (name, item)) in members.into_iter().enumerate() {
             if place > 0 {
                 out.push(b',');
             }
@@ -79,12 +84,23 @@ fn push_at(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, field: &str, depth: usiz
     }
 }
 
+fn check_depth(field: &str, depth: usize) -> PyResult<()> {
+    if depth < DEPTH_MAX {
+        return Ok(());
+    }
+    Err(errors::invalid(
+        field,
+        "it is nested more than 63 levels deep",
+    ))
+}
+
 fn push_items<'py>(
     out: &mut Vec<u8>,
     items: impl Iterator<Item = Bound<'py, PyAny>>,
     field: &str,
     depth: usize,
 ) -> PyResult<()> {
+    check_depth(field, depth)?;
     out.push(b'[');
     for (place, item) in items.enumerate() {
         if place > 0 {

@@ -146,6 +146,25 @@ pub(crate) fn with_arguments<T>(
     take(&members.named()?).or_raise()
 }
 
+/// A text, or a value that is one in JSON, such as a time.
+pub(crate) fn text(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
+    let given = if is_plain(given) {
+        given.clone()
+    } else {
+        to_json::plain(given, name)?
+    };
+    let Ok(text) = given.cast::<PyString>() else {
+        return Err(errors::invalid(name, "it is no text"));
+    };
+    to_json::text(text, name).map(str::to_owned)
+}
+
+/// A number from 0.
+pub(crate) fn count(name: &str, given: i64) -> PyResult<usize> {
+    let message = || format!("{given} is negative: give a whole number from 0");
+    usize::try_from(given).map_err(|_| errors::invalid(name, &message()))
+}
+
 /// A time: epoch milliseconds, RFC 3339 or a day.
 pub(crate) fn time(field: &str, given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<i64>> {
     let Some(given) = given else { return Ok(None) };

@@ -1,5 +1,6 @@
 //! Records of a kind as Arrow record batches.
 
+use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,7 +11,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use crate::arrow_rows::Batch;
 use crate::collections::Order;
 use crate::collections::row_list::RowBounds;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::index::Select;
 use crate::record::Kind;
 use crate::record::columns::{Column, ColumnSet};
@@ -32,9 +33,11 @@ pub struct ArrowReader {
     /// What was not handed to a thread yet; `None` at the end.
     rest: Option<RowBounds>,
     threads: Vec<Thread>,
-    /// The number of the next batch that is asked for, and of the next one that is awaited.
+    /// The number of the next part that is asked for, and of the next one that is awaited.
     asked: usize,
     awaited: usize,
+    /// Batches of the latest part.
+    ready: VecDeque<RecordBatch>,
 }
 
 /// What is read.
@@ -52,7 +55,7 @@ struct Reading {
 /// A thread that reads parts of the list.
 struct Thread {
     parts: Sender<RowBounds>,
-    batches: Receiver<Result<RecordBatch>>,
+    batches: Receiver<Result<Vec<RecordBatch>>>,
 }
 
 impl ArrowReader {
@@ -75,6 +78,10 @@ impl ArrowReader {
                 .map(|name| place_of(kind, all, name))
                 .collect::<Result<_>>()?,
         };
+        if places.is_empty() {
+            let message = "columns is empty: give at least one, or leave it out for all";
+            return Err(Error::invalid(message).with_field("columns"));
+        }
         let wanted = places.iter().fold(0, |set, place| {
             let bit = u32::try_from(*place).ok();
             set | bit.and_then(|bit| 1_u64.checked_shl(bit)).unwrap_or(0)
@@ -95,21 +102,25 @@ impl ArrowReader {
             threads: Vec::new(),
             asked: 0,
             awaited: 0,
+            ready: VecDeque::new(),
         })
     }
 
     fn read(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            if self.asked == 0 {
-                // A list of one batch needs no thread.
-                let part = self.next_part()?;
+            if let Some(batch) = self.ready.pop_front() {
+                return Ok(Some(batch));
+            }
+            if self.asked == 0
+                && let Some(part) = self.next_part()?
+            {
+                // A list of one part needs no thread.
                 if self.rest.is_none() {
-                    return part.map_or(Ok(None), |part| self.reading.batch(part));
+                    self.ready.extend(self.reading.batches(part)?);
+                    continue;
                 }
                 self.start()?;
-                if let Some(part) = part {
-                    self.ask(part);
-                }
+                self.ask(part);
             }
             while self.asked - self.awaited < 2 * self.threads.len() {
                 let Some(part) = self.next_part()? else { break };
@@ -120,12 +131,10 @@ impl ArrowReader {
             }
             let thread = &self.threads[self.awaited % self.threads.len()];
             self.awaited += 1;
-            let batch = thread.batches.recv();
-            let batch = batch.map_err(|_| Error::invalid("a thread that reads has ended"))??;
-            // The records of a part can be gone, since it was retracted or removed.
-            if batch.num_rows() > 0 {
-                return Ok(Some(batch));
-            }
+            let ended = |_| Error::new(ErrorKind::Io, "a thread that reads the log has ended");
+            let batches = thread.batches.recv().map_err(ended)??;
+            // None, if the records of the part are gone: retracted or removed.
+            self.ready.extend(batches);
         }
     }
 
@@ -147,12 +156,7 @@ impl ArrowReader {
             let reading = self.reading.clone();
             let work = move || {
                 for part in asked {
-                    let batch = reading.batch(part);
-                    let empty = || RecordBatch::new_empty(Arc::clone(&reading.schema));
-                    if sender
-                        .send(batch.map(|it| it.unwrap_or_else(empty)))
-                        .is_err()
-                    {
+                    if sender.send(reading.batches(part)).is_err() {
                         return;
                     }
                 }
@@ -175,8 +179,8 @@ impl ArrowReader {
 
 impl Reading {
     /// Reads a part of the list.
-    fn batch(&self, mut part: RowBounds) -> Result<Option<RecordBatch>> {
-        let mut batch = Batch::new(&self.columns);
+    fn batches(&self, mut part: RowBounds) -> Result<Vec<RecordBatch>> {
+        let (mut batch, mut batches) = (Batch::new(&self.columns), Vec::new());
         loop {
             let page = self
                 .store
@@ -187,9 +191,15 @@ impl Reading {
             for row in &page {
                 let cells = self.places.iter().filter_map(|place| row.cells.get(*place));
                 batch.push(cells);
+                if batch.is_full() {
+                    batches.push(batch.take()?);
+                }
             }
         }
-        (batch.len() > 0).then(|| batch.take()).transpose()
+        if batch.len() > 0 {
+            batches.push(batch.take()?);
+        }
+        Ok(batches)
     }
 }
 

@@ -10,8 +10,8 @@ mod stream;
 mod writer;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use uuid::Uuid;
@@ -65,7 +65,7 @@ pub struct Capture {
 struct Owner {
     queue: Arc<Queue>,
     line_bytes_max: usize,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
     process: Process,
 }
 
@@ -182,6 +182,13 @@ impl Capture {
         }
     }
 
+    /// Writes all queued records and ends the thread, also while there are other clones, whose later
+    /// records are refused with [`Lifecycle`](crate::ErrorKind::Lifecycle). Like dropping the last
+    /// clone, it reports no failures. In [`on_error`](CaptureOptions::on_error) it does not wait.
+    pub fn close(&self) {
+        self.owner.close();
+    }
+
     /// The counts of records by result, at one moment.
     pub fn stats(&self) -> CaptureStats {
         self.owner.queue.stats()
@@ -234,21 +241,34 @@ impl fmt::Debug for Capture {
     }
 }
 
+impl Owner {
+    fn close(&self) {
+        if self.process.is_another() {
+            return;
+        }
+        self.queue.close();
+        // The thread itself may close the queue, in `on_error`: it cannot wait for itself, and ends
+        // when the queue is empty.
+        if self.queue.is_writer() {
+            return;
+        }
+        // Another caller that closes it waits here.
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take() {
+            // Failures and panics of the thread are counted and reported.
+            let _ = thread.join();
+        }
+    }
+}
+
 impl Drop for Owner {
     fn drop(&mut self) {
         if self.process.is_another() {
             // Queue and thread belong to the parent process.
-            std::mem::forget(self.thread.take());
+            let thread = self.thread.get_mut();
+            std::mem::forget(thread.unwrap_or_else(PoisonError::into_inner).take());
             return;
         }
-        self.queue.close();
-        // The thread itself may drop the last handle, in `on_error`: it cannot wait for itself,
-        // and ends when the queue is empty.
-        if !self.queue.is_writer()
-            && let Some(thread) = self.thread.take()
-        {
-            // Failures and panics of the thread are counted and reported.
-            let _ = thread.join();
-        }
+        self.close();
     }
 }

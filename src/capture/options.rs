@@ -1,8 +1,8 @@
 //! Options of a capture.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::queue::{Limits, Queue};
@@ -127,7 +127,7 @@ impl CaptureOptions {
             owner: Arc::new(Owner {
                 queue,
                 line_bytes_max,
-                thread: Some(thread),
+                thread: Mutex::new(Some(thread)),
                 process: Process::default(),
             }),
             told: AtomicU64::new(0),

@@ -129,6 +129,11 @@ impl Queue {
                 state.stats.refused += count as u64;
                 return Err(error);
             }
+            if state.closed_at.is_some() {
+                state.stats.refused += count as u64;
+                let message = "the capture is closed: make a new one";
+                return Err(Error::new(ErrorKind::Lifecycle, message));
+            }
             if self.has_room(&state, count, bytes) {
                 break;
             }
@@ -235,7 +240,7 @@ impl Queue {
     /// Closes the queue: no more records are queued.
     pub(super) fn close(&self) {
         let mut state = self.lock();
-        state.closed_at = Some(Instant::now());
+        state.closed_at.get_or_insert_with(Instant::now);
         self.wake(&mut state);
     }
 

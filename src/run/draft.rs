@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Call, Run, Turn};
+use super::{Call, Run, Turn, arguments_json};
 use crate::collections::IfKnown;
 use crate::error::Result;
 use crate::record::{ConversationTurn, InferenceMetadata, Record, ToolCallReq, TurnKind};
@@ -53,9 +53,10 @@ impl<'a> Draft<'a> {
         arguments: &(impl Serialize + ?Sized),
     ) -> Draft<'a> {
         let (call_id, tool_name) = (call_id.into(), tool_name.into());
-        let request = self
-            .run
-            .request(self.turn.id, call_id, tool_name, arguments);
+        let request = arguments_json(arguments).map(|arguments| {
+            let run = self.run;
+            run.request(self.turn.id, call_id, tool_name, arguments)
+        });
         self.requests.push(request);
         self
     }

@@ -240,13 +240,13 @@ impl Run {
         turn_id: Uuid,
         call_id: String,
         tool_name: String,
-        arguments: &(impl Serialize + ?Sized),
-    ) -> Result<ToolCallReq> {
-        Ok(ToolCallReq {
-            arguments_json: Some(arguments_json(arguments)?),
+        arguments_json: String,
+    ) -> ToolCallReq {
+        ToolCallReq {
+            arguments_json: Some(arguments_json),
             started_at: self.now(),
             ..ToolCallReq::new(turn_id, call_id, &*self.vendor, tool_name)
-        })
+        }
     }
 
     /// The message of a turn, if it has one.
@@ -306,8 +306,21 @@ impl Turn {
         tool_name: impl Into<String>,
         arguments: &(impl Serialize + ?Sized),
     ) -> Result<Call> {
+        self.call_json(call_id, tool_name, arguments_json(arguments)?)
+    }
+
+    /// As [`call`](Turn::call), with arguments that are JSON already, or text.
+    ///
+    /// # Errors
+    /// As [`Store::record`].
+    pub fn call_json(
+        &self,
+        call_id: impl Into<String>,
+        tool_name: impl Into<String>,
+        arguments_json: String,
+    ) -> Result<Call> {
         let (run, call_id) = (&self.run, call_id.into());
-        let request = run.request(self.id, call_id.clone(), tool_name.into(), arguments)?;
+        let request = run.request(self.id, call_id.clone(), tool_name.into(), arguments_json);
         run.write([request.into()], IfKnown::Compare)?;
         Ok(Call::new(run.clone(), self.id, call_id))
     }
