@@ -5,7 +5,6 @@ use std::sync::{Mutex, PoisonError};
 use decklog::{Kind, Record, Store, TurnKind, run};
 use napi::Result;
 use napi_derive::napi;
-use serde_json::value::RawValue;
 
 use crate::capture::Capture;
 use crate::errors::{self, OrThrow as _};
@@ -15,11 +14,6 @@ use crate::{options, wire};
 const OUTCOME_BYTES_MAX: usize = (16 << 20) - 4096;
 /// So long an outcome fits in any form.
 const SHORT_BYTES_MAX: usize = 2 << 20;
-
-/// JSON that is written as it is.
-fn raw(bytes: &[u8], length: u32) -> Result<Box<RawValue>> {
-    RawValue::from_string(wire::json(bytes, length)?).map_err(errors::fault)
-}
 
 /// Refuses an outcome that is too long while the call may still have another one: the log would
 /// record it as abandoned.
@@ -101,8 +95,8 @@ impl Turn {
         bytes: &[u8],
         length: u32,
     ) -> Result<Call> {
-        let arguments = raw(bytes, length)?;
-        let call = self.0.call(&call_id, &tool_name, &arguments).or_throw()?;
+        let arguments = wire::payload(bytes, length)?;
+        let call = self.0.call_json(call_id, tool_name, arguments).or_throw()?;
         Ok(Call {
             turn_id: call.turn_id().to_string(),
             call: Mutex::new(Some(call)),

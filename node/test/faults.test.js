@@ -110,3 +110,28 @@ test('fault 32: what an iterator gave before it raised is recorded', async (t) =
   assert.throws(() => log.recordAll(raising(), { kind: 'events' }), isSame);
   assert.equal(types().length, 4);
 });
+
+test('fault 20: texts of calls are stored as those of records are', (t) => {
+  const log = opened(t);
+  for (const text of ['plain', '"plain"', '{"a":1}', '[1', '12', 'null', '']) {
+    const call = log.toolCall('s', text, { callId: 'c' });
+    call.done(text);
+    const made = log.getToolCall(call.turnId, 'c');
+    assert.deepEqual(made.arguments_json, made.outcome_json, text);
+    const { id } = log.turn('assistant', '');
+    const record = { kind: 'tool_calls', op: 'requested', request_id: id, parent_id: id, call_id: 'c', vendor: 'v', tool_name: 's', arguments_json: text };
+    log.record(record);
+    assert.deepEqual(log.getToolCall(id, 'c').arguments_json, made.arguments_json, text);
+  }
+});
+
+test('fault 16: an outcome that is too long is refused, and another one may follow', (t) => {
+  const log = opened(t);
+  const call = log.toolCall('ls', {});
+  assert.throws(() => call.done('\u0001'.repeat(3 << 20)), { name: 'InvalidInputError', field: 'outcome_json' });
+  assert.throws(() => call.done(['x'.repeat(17 << 20)]), { name: 'InvalidInputError', field: 'outcome_json' });
+  assert.equal(call.isEnded, false);
+  const numbers = Array.from({ length: 2 << 20 }, () => 1);
+  call.done(numbers);
+  assert.equal(log.getToolCall(call.turnId, call.callId).outcome_json.length, numbers.length);
+});
