@@ -122,7 +122,8 @@ export class Log {
   recordAsync<K extends Kind>(record: NewRecords[K], options: KindOption<K>): Promise<Ack>;
   /**
    * Records facts in order, much faster than one by one. Each is accepted or rejected on its own.
-   * Throws `BatchError` if any was rejected; the others are recorded.
+   * Throws `BatchError` if any was rejected; the others are recorded. If the iterable throws, what it
+   * gave before is recorded, and the same is thrown.
    */
   recordBatch(records: Iterable<RecordInput>): Ack[];
   recordBatch<K extends Kind>(records: Iterable<NewRecords[K]>, options: KindOption<K>): Ack[];
@@ -150,11 +151,15 @@ export class Log {
    * Records the request of a tool call, which belongs to the latest turn of the current run.
    *
    * With a function, calls it and records what it returns, or what it throws as a failure. Returns or
-   * throws the same.
+   * throws the same, whether or not the log takes it. A thenable is awaited once, and a promise of its
+   * value is returned.
    */
   toolCall(name: string, args?: unknown, options?: CallOptions): ToolCallHandle;
   toolCall<T>(name: string, args: unknown, work: (call: ToolCallHandle) => T, options?: CallOptions): T;
-  /** A function whose calls are recorded as tool calls. */
+  /**
+   * A function whose calls are recorded as tool calls: of a generator function, asynchronous or not,
+   * with what was yielded when the generator is exhausted, closed or failed.
+   */
   tool<F extends (...args: any[]) => any>(work: F): F;
   tool<F extends (...args: any[]) => any>(name: string, work: F): F;
   /** A conversation and its messages. It is recorded, unless the log has one with this id. */
@@ -196,7 +201,10 @@ export class Log {
   /** Returns when what was recorded is on disk. */
   sync(): void;
   syncAsync(): Promise<void>;
-  /** Closes it. Later calls throw `ClosedError`. */
+  /**
+   * Closes it. What was given to `recordAsync` is recorded before. Later calls throw `ClosedError`, also
+   * those of its runs, turns, calls, inboxes and lists.
+   */
   close(): void;
   closeAsync(): Promise<void>;
 }
@@ -246,7 +254,10 @@ export interface ToolCallHandle extends Disposable {
   readonly turnId: string;
   /** Whether the outcome is recorded. */
   readonly isEnded: boolean;
-  /** Records what the tool returned, and how long it took. */
+  /**
+   * Records what the tool returned, and how long it took. Throws `InvalidInputError` for an outcome
+   * that has no form in JSON, or is too long: the call may still have another one.
+   */
   done(outcome?: unknown): void;
   /** Records that the tool failed, and how long it took. */
   failed(errorKind: string, errorMsg?: string): void;
@@ -266,7 +277,7 @@ declare class ConversationHandle {
   tool(content: unknown, fields?: MessageFields): Ack;
   /** The conversation as it is now, with the totals of its messages. */
   get(): Conversation;
-  /** Changes fields of the conversation. */
+  /** Changes fields of the conversation. Those that are `undefined` stay, and `null` clears one. */
   update(fields: Partial<NewConversation>): Ack;
   /** Its messages, in order. */
   messages(given?: Omit<MessagesArguments, 'conversation_id'>): RecordList<ConversationMessage>;

@@ -1,12 +1,16 @@
 'use strict';
 // Recording without waiting.
 
+const checked = require('./checked.js');
 const { awaited, invalid, native, ofJson } = require('./errors.js');
 const { atExit } = require('./exit.js');
 const { parsed, written } = require('./wire.js');
 
 /** The native handle of a capture, for runs that record through it. */
-const nativeOf = (capture) => Capture.native(capture);
+function nativeOf(capture) {
+  if (!(capture instanceof Capture)) throw invalid('through', 'it is no capture: give one that log.capture() made');
+  return Capture.native(capture);
+}
 
 /** Records without waiting. Made by `Log.capture`. */
 class Capture {
@@ -14,14 +18,19 @@ class Capture {
   #forget;
 
   constructor(log, options = {}) {
-    const { queueRecordsMax, queueBytesMax, whenFull = 'refuse', drainTimeoutMs, onError } = options;
+    const { whenFull = 'refuse' } = options;
     if (whenFull !== 'refuse' && whenFull !== 'wait') {
       throw invalid('whenFull', `unknown policy ${JSON.stringify(whenFull)}: give refuse or wait`);
     }
-    const told = onError && ((json) => tell(onError, json));
-    this.#native = native(() =>
-      log.capture(queueRecordsMax, queueBytesMax, whenFull === 'wait', drainTimeoutMs, told),
-    );
+    const onError = checked.optionalFunction('onError', options.onError);
+    const given = [
+      checked.count('queueRecordsMax', options.queueRecordsMax),
+      checked.count('queueBytesMax', options.queueBytesMax, Number.MAX_SAFE_INTEGER),
+      whenFull === 'wait',
+      checked.milliseconds('drainTimeoutMs', options.drainTimeoutMs),
+      onError && ((json) => tell(onError, json)),
+    ];
+    this.#native = native(() => log.capture(...given));
     this.#forget = atExit(this);
   }
 

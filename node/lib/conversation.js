@@ -1,6 +1,7 @@
 'use strict';
 // A conversation in a log.
 
+const { defined } = require('./checked.js');
 const { NotFoundError } = require('./errors.js');
 
 /** Made by `Log.conversation`. */
@@ -18,7 +19,7 @@ class Conversation {
   }
 
   message(role, content, fields) {
-    const message = { conversation_id: this.#id, role, content, ...fields };
+    const message = { conversation_id: this.#id, role, content, ...defined(fields) };
     return this.#log.record(message, { kind: 'messages' });
   }
 
@@ -46,7 +47,7 @@ class Conversation {
 
   update(fields) {
     const { updated_at: _, ...now } = this.get();
-    return this.#log.record({ op: 'updated', ...now, ...fields }, { kind: 'conversations' });
+    return this.#log.record({ op: 'updated', ...now, ...defined(fields) }, { kind: 'conversations' });
   }
 
   messages(given) {

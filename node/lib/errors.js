@@ -101,4 +101,13 @@ function invalid(field, message) {
   return new CLASSES.InvalidInputError(`${field}: ${message}`, { field });
 }
 
-module.exports = { DecklogError, BatchError, ...CLASSES, awaited, invalid, native, of, ofJson };
+/** Whether a log is open. What belongs to it shares this. */
+class Life {
+  isClosed = false;
+
+  check() {
+    if (this.isClosed) throw new CLASSES.ClosedError('the log is closed: open it again');
+  }
+}
+
+module.exports = { DecklogError, BatchError, ...CLASSES, Life, awaited, invalid, native, of, ofJson };

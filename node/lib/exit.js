@@ -3,6 +3,7 @@
 
 /** Weak references to what has `drain`. */
 const OPEN = new Set();
+const COLLECTED = new FinalizationRegistry((reference) => OPEN.delete(reference));
 let isWatching = false;
 
 function drainAll() {
@@ -15,7 +16,7 @@ function drainAll() {
   }
 }
 
-/** Calls `drain` at exit. Returns what ends that. */
+/** Calls `drain` at exit, unless it is collected before. Returns what ends that. */
 function atExit(it) {
   if (!isWatching) {
     isWatching = true;
@@ -23,7 +24,14 @@ function atExit(it) {
   }
   const reference = new WeakRef(it);
   OPEN.add(reference);
-  return () => OPEN.delete(reference);
+  COLLECTED.register(it, reference, reference);
+  return () => {
+    COLLECTED.unregister(reference);
+    OPEN.delete(reference);
+  };
 }
 
-module.exports = { atExit };
+/** The number of those that are drained at exit. */
+const openCount = () => OPEN.size;
+
+module.exports = { atExit, openCount };

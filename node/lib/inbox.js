@@ -1,23 +1,32 @@
 'use strict';
 // Tasks, each held by one worker at a time, and chained thoughts.
 
-const { native } = require('./errors.js');
-const { integer, optionalText, parsed, text, time, withValue } = require('./wire.js');
+const { count, integer, milliseconds, optionalText, text, timestamp } = require('./checked.js');
+const { invalid, native } = require('./errors.js');
+const { parsed, withValue } = require('./wire.js');
 
 /** Made by `Log.inbox`. */
 class Inbox {
   #log;
   #open;
-  #native;
+  #life;
+  #made;
 
-  constructor(log, open, attempts) {
+  constructor(log, open, life, attempts) {
     this.#log = log;
     this.#open = open;
-    this.#native = open(attempts);
+    this.#life = life;
+    this.#made = open(attempts);
+  }
+
+  get #native() {
+    this.#life.check();
+    return this.#made;
   }
 
   attemptsMax(attempts) {
-    return new Inbox(this.#log, this.#open, attempts);
+    if (count('attempts', attempts) === undefined) throw invalid('attempts', 'give a number of attempts');
+    return new Inbox(this.#log, this.#open, this.#life, attempts);
   }
 
   enqueue(updateId, payload) {
@@ -54,7 +63,9 @@ class Inbox {
   }
 
   releaseStale(timeoutMs) {
-    return parsed(native(() => this.#native.releaseStale(timeoutMs)));
+    const timeout = milliseconds('timeoutMs', timeoutMs);
+    if (timeout === undefined) throw invalid('timeoutMs', 'give a number of milliseconds');
+    return parsed(native(() => this.#native.releaseStale(timeout)));
   }
 
   counts() {
@@ -77,11 +88,18 @@ class Inbox {
 /** Made by `Log.thoughts`. */
 class Thoughts {
   #log;
-  #native;
+  #life;
+  #made;
 
-  constructor(log, made) {
+  constructor(log, made, life) {
     this.#log = log;
-    this.#native = made;
+    this.#life = life;
+    this.#made = made;
+  }
+
+  get #native() {
+    this.#life.check();
+    return this.#made;
   }
 
   create(type, thought) {
@@ -91,7 +109,7 @@ class Thoughts {
       text('agent_id', thought.agent_id),
       text('content', thought.content),
       optionalText('id', thought.id),
-      time('timestamp', thought.timestamp),
+      timestamp('timestamp', thought.timestamp),
     ];
     return parsed(native(() => this.#native.create(...given)));
   }

@@ -1,32 +1,44 @@
 'use strict';
 // Lists of records, read page by page while they are iterated over.
 
+const { time } = require('./checked.js');
 const { awaited, native } = require('./errors.js');
 const { parsed, withFields } = require('./wire.js');
 
 /** Records of a list. Each iteration reads them anew. */
 class Records {
   #open;
+  #life;
 
-  constructor(open) {
+  constructor(open, life) {
     this.#open = open;
+    this.#life = life;
+  }
+
+  *#each(page) {
+    for (const record of page) {
+      yield record;
+      this.#life.check();
+    }
   }
 
   *[Symbol.iterator]() {
+    this.#life.check();
     const list = this.#open();
     for (;;) {
       const page = parsed(native(() => list.next()));
       if (page === null) return;
-      yield* page;
+      yield* this.#each(page);
     }
   }
 
   async *[Symbol.asyncIterator]() {
+    this.#life.check();
     const list = this.#open();
     for (;;) {
       const page = parsed(await awaited(() => list.nextAsync()));
       if (page === null) return;
-      yield* page;
+      yield* this.#each(page);
     }
   }
 
@@ -54,15 +66,19 @@ const METHODS = {
   rollups: 'rollups',
 };
 
-function list(log, kind, given) {
+const TIMES = ['since', 'until', 'as_of'];
+
+function list(log, kind, given, life) {
+  for (const name of TIMES) if (typeof given?.[name] === 'string') time(name, given[name]);
   const open = () => withFields(given ?? {}, (bytes, length) => log.list(kind, bytes, length));
   // An invalid argument is an error now, and what is given may change later.
   let first = open();
-  return new Records(() => {
-    const opened = first ?? open();
+  const opened = () => {
+    const it = first ?? open();
     first = undefined;
-    return opened;
-  });
+    return it;
+  };
+  return new Records(opened, life);
 }
 
 module.exports = { METHODS, list };

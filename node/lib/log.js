@@ -5,14 +5,15 @@ const path = require('node:path');
 const { fileURLToPath } = require('node:url');
 const ack = require('./ack.js');
 const { Capture, nativeOf } = require('./capture.js');
+const { count, defined, flag, id, integer, milliseconds, optionalText, text, time } = require('./checked.js');
 const { Conversation } = require('./conversation.js');
-const { awaited, invalid, native } = require('./errors.js');
+const { Life, awaited, native } = require('./errors.js');
 const { Inbox, Thoughts } = require('./inbox.js');
 const { METHODS, list } = require('./lists.js');
 const { Queue } = require('./queue.js');
 const { Run, current } = require('./run.js');
 const { decorated } = require('./tool.js');
-const { addon, id, integer, optionalText, parsed, text, time, withValue, written } = require('./wire.js');
+const { addon, parsed, withValue, written } = require('./wire.js');
 
 /** Each run, and the log that it belongs to. */
 const LOG_OF = new WeakMap();
@@ -22,26 +23,38 @@ class Log {
   #native;
   #queue;
   #run;
+  #life = new Life();
 
   constructor(where, options = {}) {
     const { durability = 'process', readOnly = false, create = true, lockTimeoutMs } = options;
-    const given = where instanceof URL ? fileURLToPath(where) : text('path', where);
-    this.#native = native(
-      () => new addon.Log(path.resolve(given), text('durability', durability), readOnly, create, lockTimeoutMs),
-    );
+    const given = [
+      path.resolve(where instanceof URL ? fileURLToPath(where) : text('path', where)),
+      text('durability', durability),
+      flag('readOnly', readOnly),
+      flag('create', create),
+      milliseconds('lockTimeoutMs', lockTimeoutMs),
+    ];
+    this.#native = native(() => new addon.Log(...given));
   }
 
   get path() {
     return native(() => this.#native.path);
   }
 
+  /** Records what is queued. From then on, nothing of the log may be used. */
+  #end() {
+    this.#queue?.close();
+    this.#life.isClosed = true;
+    this.#run = undefined;
+  }
+
   close() {
-    this.#queue?.drain();
+    this.#end();
     native(() => this.#native.close());
   }
 
   async closeAsync() {
-    this.#queue?.drain();
+    this.#end();
     await awaited(() => this.#native.closeAsync());
   }
 
@@ -66,30 +79,30 @@ class Log {
   }
 
   recordBatch(records, options) {
-    const unsent = [];
-    const json = written(batch(records, options?.kind, unsent), (bytes, length) =>
+    const given = new Batch(records, options?.kind);
+    const json = written((writer) => given.write(writer), (bytes, length) =>
       this.#native.recordBatch(bytes, length, false),
     );
-    return ack.ofBatch(json, unsent);
+    return given.results(json);
   }
 
   async recordBatchAsync(records, options) {
-    const unsent = [];
-    const sent = written(batch(records, options?.kind, unsent), (bytes, length) =>
+    const given = new Batch(records, options?.kind);
+    const sent = written((writer) => given.write(writer), (bytes, length) =>
       this.#native.recordBatchAsync(bytes, length, false),
     );
-    return ack.ofBatch(await awaited(() => sent), unsent);
+    return given.results(await awaited(() => sent));
   }
 
   recordAll(records, options) {
-    const json = written(batch(records, options?.kind), (bytes, length) =>
+    const json = written((writer) => new Batch(records, options?.kind).writeAll(writer), (bytes, length) =>
       this.#native.recordBatch(bytes, length, true),
     );
     return JSON.parse(json).map(ack.ofArray);
   }
 
   async recordAllAsync(records, options) {
-    const sent = written(batch(records, options?.kind), (bytes, length) =>
+    const sent = written((writer) => new Batch(records, options?.kind).writeAll(writer), (bytes, length) =>
       this.#native.recordBatchAsync(bytes, length, true),
     );
     return JSON.parse(await awaited(() => sent)).map(ack.ofArray);
@@ -114,16 +127,14 @@ class Log {
       (writer) => conversation && writer.fields(conversation),
       (bytes, length) => this.#native.run(text('vendor', vendor), thread, capture, bytes, length),
     );
-    const run = new Run(made);
+    const run = new Run(made, this.#life);
     LOG_OF.set(run, this);
     return run;
   }
 
   #current() {
-    const run = current();
-    if (run !== undefined && LOG_OF.get(run) === this) return run;
-    this.#run ??= this.run();
-    return this.#run;
+    this.#life.check();
+    return current((run) => LOG_OF.get(run) === this) ?? (this.#run ??= this.run());
   }
 
   turn(kind, content) {
@@ -142,16 +153,16 @@ class Log {
   conversation(fields = {}) {
     const given = typeof fields === 'string' ? { id: fields } : fields;
     const known = given.id !== undefined && this.getConversation(given.id) !== undefined;
-    const found = known ? given.id : this.record({ client: 'api', ...given }, { kind: 'conversations' }).id;
+    const found = known ? given.id : this.record({ client: 'api', ...defined(given) }, { kind: 'conversations' }).id;
     return new Conversation(this, found);
   }
 
   get inbox() {
-    return new Inbox(this, (attempts) => native(() => this.#native.inbox(attempts)));
+    return new Inbox(this, (attempts) => native(() => this.#native.inbox(attempts)), this.#life);
   }
 
   get thoughts() {
-    return new Thoughts(this, native(() => this.#native.thoughts()));
+    return new Thoughts(this, native(() => this.#native.thoughts()), this.#life);
   }
 
   capture(options) {
@@ -238,7 +249,7 @@ class Log {
 
   /** The native handle, for lists. */
   static list(log, kind, given) {
-    return list(log.#native, kind, given);
+    return list(log.#native, kind, given, log.#life);
   }
 
   /** A receiver of OTLP requests. */
@@ -255,30 +266,57 @@ for (const [method, kind] of Object.entries(METHODS)) {
   });
 }
 
-/** Writes the number of records, then the records. If `unsent` is given, invalid ones are put there. */
-function batch(records, kind, unsent) {
-  return (writer) => {
+/** Records of a batch. The number of them is written, then the records. */
+class Batch {
+  #records;
+  #kind;
+  /** For each record, the error for which it is not sent. */
+  #unsent = [];
+  /** What the iteration raised. */
+  #raised = [];
+
+  constructor(records, kind) {
+    this.#records = records;
+    this.#kind = kind;
+  }
+
+  writeAll(writer) {
     const place = writer.counted();
-    let count = 0;
-    for (const record of records) {
-      if (unsent === undefined) writer.record(record, kind);
-      else {
-        const error = writer.tryRecord(record, kind);
-        unsent.push(error);
-        if (error !== undefined) continue;
-      }
-      count++;
+    let sent = 0;
+    for (const record of this.#records) {
+      writer.record(record, this.#kind);
+      sent++;
     }
-    writer.view.setUint32(place, count, true);
-  };
+    writer.view.setUint32(place, sent, true);
+  }
+
+  /** As `writeAll`, without those that are invalid, and up to where the iteration raises. */
+  write(writer) {
+    const place = writer.counted();
+    try {
+      for (const record of this.#records) this.#unsent.push(writer.tryRecord(record, this.#kind));
+    } catch (error) {
+      this.#raised.push(error);
+    }
+    writer.view.setUint32(place, this.#unsent.filter((it) => it === undefined).length, true);
+  }
+
+  /** Of what the log answered. */
+  results(json) {
+    if (this.#raised.length > 0) throw this.#raised[0];
+    return ack.ofBatch(json, this.#unsent);
+  }
 }
 
 function search(words, options = {}) {
   const { kind, since, until, limit } = options;
-  if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 0 && limit < 2 ** 32)) {
-    throw invalid('limit', `${limit} is no number of records`);
-  }
-  return [text('text', words), optionalText('kind', kind), time('since', since), time('until', until), limit];
+  return [
+    text('text', words),
+    optionalText('kind', kind),
+    time('since', since),
+    time('until', until),
+    count('limit', limit),
+  ];
 }
 
 const open = (where, options) => new Log(where, options);

@@ -5,65 +5,86 @@
 const ack = require('./ack.js');
 const errors = require('./errors.js');
 const { atExit } = require('./exit.js');
-const { Writer } = require('./wire.js');
+const { Writer, written } = require('./wire.js');
 
 class Queue {
+  #native;
+  #forget;
+  #isSending = false;
+  /** The batch that another thread records, or will. */
+  #sent;
+  #writer;
+  #waiting;
+
   constructor(native) {
-    this.native = native;
-    this.isSending = false;
-    this.reset(new Writer());
-    atExit(this);
+    this.#native = native;
+    this.#reset();
+    this.#forget = atExit(this);
   }
 
-  reset(writer) {
-    this.writer = writer;
-    writer.at = 0;
-    writer.counted();
-    this.waiting = [];
+  #reset() {
+    this.#writer = new Writer();
+    this.#writer.counted();
+    this.#waiting = [];
   }
 
   add(record, kind) {
     return new Promise((resolve, reject) => {
-      const error = this.writer.tryRecord(record, kind);
-      if (error !== undefined) {
-        reject(error);
-        return;
-      }
-      this.waiting.push(resolve, reject);
-      if (this.isSending) return;
-      this.isSending = true;
-      queueMicrotask(() => this.send());
+      // Not yet in the batch: a getter may record meanwhile.
+      written(
+        (writer) => writer.record(record, kind),
+        (bytes, length) => this.#writer.append(bytes, length),
+      );
+      this.#waiting.push(resolve, reject);
+      if (this.#isSending) return;
+      this.#isSending = true;
+      queueMicrotask(() => this.#send());
     });
   }
 
-  take() {
-    const { writer, waiting } = this;
+  /** Takes what was collected as a batch; `undefined` if there is nothing, or the log is closed. */
+  #take() {
+    if (this.#waiting.length === 0) return undefined;
+    const writer = this.#writer;
+    const waiting = this.#waiting;
     writer.view.setUint32(0, waiting.length / 2, true);
-    this.reset(new Writer());
-    return { writer, waiting };
-  }
-
-  async send() {
-    while (this.waiting.length > 0) {
-      const { writer, waiting } = this.take();
-      try {
-        settle(waiting, await this.native.recordBatchAsync(writer.bytes, writer.at, false));
-      } catch (error) {
-        rejected(waiting, error);
-      }
-    }
-    this.isSending = false;
-  }
-
-  /** Records at once what was not sent yet. */
-  drain() {
-    if (this.waiting.length === 0) return;
-    const { writer, waiting } = this.take();
+    this.#reset();
     try {
-      settle(waiting, this.native.recordBatch(writer.bytes, writer.at, false));
+      return { waiting, native: this.#native.queued(writer.bytes, writer.at) };
     } catch (error) {
       rejected(waiting, error);
+      return undefined;
     }
+  }
+
+  async #send() {
+    for (let batch = this.#take(); batch !== undefined; batch = this.#take()) {
+      this.#sent = batch;
+      try {
+        settle(batch.waiting, await batch.native.recordAsync());
+      } catch (error) {
+        rejected(batch.waiting, error);
+      }
+      this.#sent = undefined;
+    }
+    this.#isSending = false;
+  }
+
+  /** Returns when all is recorded, in order: the batch that was sent comes first. */
+  drain() {
+    for (const batch of [this.#sent, this.#take()]) {
+      if (batch === undefined) continue;
+      try {
+        settle(batch.waiting, batch.native.record());
+      } catch (error) {
+        rejected(batch.waiting, error);
+      }
+    }
+  }
+
+  close() {
+    this.#forget();
+    this.drain();
   }
 }
 

@@ -3,19 +3,23 @@
 
 const { AsyncLocalStorage } = require('node:async_hooks');
 const { randomUUID } = require('node:crypto');
+const { text } = require('./checked.js');
 const { native } = require('./errors.js');
-const { ended, failed } = require('./outcome.js');
-const { text, withValue } = require('./wire.js');
+const { observed } = require('./outcome.js');
+const { withValue } = require('./wire.js');
 
+/** The run that the code is within, and the ones around it. */
 const CURRENT = new AsyncLocalStorage();
 
 /** A run of an agent. Made by `Log.run`. */
 class Run {
   #native;
+  #life;
   #turn;
 
-  constructor(made) {
+  constructor(made, life) {
     this.#native = made;
+    this.#life = life;
   }
 
   get threadId() {
@@ -23,8 +27,9 @@ class Run {
   }
 
   turn(kind, content) {
+    this.#life.check();
     const made = native(() => this.#native.turn(text('kind', kind), text('content', content)));
-    this.#turn = new Turn(made);
+    this.#turn = new Turn(made, this.#life);
     return this.#turn;
   }
 
@@ -43,19 +48,25 @@ class Run {
 
   /** Calls a function, within which this is the run of `log.turn`, `log.toolCall` and `log.tool`. */
   within(work) {
-    return CURRENT.run(this, work);
+    return CURRENT.run({ run: this, around: CURRENT.getStore() }, work);
   }
 }
 
-/** The run that the code is within. */
-const current = () => CURRENT.getStore();
+/** The nearest run that the code is within and that a function accepts. */
+function current(isOurs) {
+  let it = CURRENT.getStore();
+  while (it !== undefined && !isOurs(it.run)) it = it.around;
+  return it?.run;
+}
 
 /** A turn that was recorded. */
 class Turn {
   #native;
+  #life;
 
-  constructor(made) {
+  constructor(made, life) {
     this.#native = made;
+    this.#life = life;
   }
 
   get id() {
@@ -63,13 +74,14 @@ class Turn {
   }
 
   toolCall(name, args, ...rest) {
+    this.#life.check();
     const work = rest.find((it) => typeof it === 'function');
     const options = rest.find((it) => typeof it === 'object' && it !== null);
     const callId = options?.callId ?? `call_${randomUUID().replaceAll('-', '')}`;
     const made = withValue('arguments_json', args ?? {}, (bytes, length) =>
       this.#native.call(text('callId', callId), text('name', name), bytes, length),
     );
-    const call = new ToolCall(made, callId);
+    const call = new ToolCall(made, callId, this.#life);
     return work === undefined ? call : observed(call, work);
   }
 }
@@ -78,10 +90,12 @@ class Turn {
 class ToolCall {
   #native;
   #callId;
+  #life;
 
-  constructor(made, callId) {
+  constructor(made, callId, life) {
     this.#native = made;
     this.#callId = callId;
+    this.#life = life;
   }
 
   get callId() {
@@ -97,42 +111,19 @@ class ToolCall {
   }
 
   done(outcome) {
+    this.#life.check();
     withValue('outcome_json', outcome ?? undefined, (bytes, length) => this.#native.done(bytes, length));
   }
 
   failed(errorKind, errorMsg = '') {
+    this.#life.check();
     native(() => this.#native.failed(text('errorKind', errorKind), text('errorMsg', errorMsg)));
   }
 
   /** At the end of a `using` block: `abandoned`, unless it has an outcome. */
   [Symbol.dispose]() {
-    if (!this.isEnded) this.failed('abandoned');
+    if (!this.isEnded && !this.#life.isClosed) this.failed('abandoned');
   }
 }
 
-/** Calls a function, and records what comes of it. */
-function observed(call, work) {
-  let returned;
-  try {
-    returned = work(call);
-  } catch (error) {
-    failed(call, error);
-    throw error;
-  }
-  if (typeof returned?.then !== 'function') {
-    ended(call, returned);
-    return returned;
-  }
-  return returned.then(
-    (value) => {
-      ended(call, value);
-      return value;
-    },
-    (error) => {
-      failed(call, error);
-      throw error;
-    },
-  );
-}
-
-module.exports = { Run, current, observed };
+module.exports = { Run, current };

@@ -1,16 +1,20 @@
 'use strict';
 // Functions whose calls are recorded as tool calls.
 
-const { inspect } = require('node:util');
-const { InvalidInputError, invalid } = require('./errors.js');
-const { observed } = require('./run.js');
+const { types } = require('node:util');
+const { invalid } = require('./errors.js');
+const { observedGenerator } = require('./generator.js');
+const { isOfLog, observed, shown } = require('./outcome.js');
 
 /** The function with its calls recorded. One argument that is an object is the arguments. */
 function decorated(run, name, work) {
   if (typeof work !== 'function') throw invalid('tool', 'it is no function');
   const toolName = name || work.name || 'anonymous';
   function called(...args) {
-    return observed(requested(run(), toolName, args), () => work.apply(this, args));
+    const call = requested(run(), toolName, args);
+    // The body of a generator runs when it is iterated over.
+    if (types.isGeneratorFunction(work)) return observedGenerator(call, () => work.apply(this, args));
+    return observed(call, () => work.apply(this, args));
   }
   Object.defineProperties(called, {
     name: { value: work.name || toolName, configurable: true },
@@ -26,8 +30,8 @@ function requested(run, name, args) {
   try {
     return run.toolCall(name, given);
   } catch (error) {
-    if (!(error instanceof InvalidInputError)) throw error;
-    return run.toolCall(name, args.map((it) => inspect(it).toWellFormed()));
+    if (isOfLog(error)) throw error;
+    return run.toolCall(name, args.map(shown));
   }
 }
 

@@ -3,11 +3,14 @@
 // passes unnoticed.
 
 const { Buffer } = require('node:buffer');
+const { types } = require('node:util');
 const { invalid, native } = require('./errors.js');
 const addon = require('./native.js').load();
 
 /** Deeper values are refused by the log too. */
-const DEPTH_MAX = 64;
+const DEPTH_MAX = 63;
+/** From here on, numbers are no integers of any width. */
+const INTEGER_END = 2 ** 64;
 /** A greater buffer is not kept. */
 const KEPT_BYTES_MAX = 1 << 20;
 const NAMES_MAX = 4096;
@@ -25,6 +28,20 @@ function nameNumber(name) {
   const number = addon.nameNumber(name);
   NAMES.set(name, number);
   return number;
+}
+
+/** A value as it was when it was written. */
+class Written {
+  constructor(value) {
+    this.bytes = written(
+      (writer) => {
+        writer.field = 'value';
+        // What is put into lists that may be members.
+        if (!writer.value(value, 2)) writer.byte(0);
+      },
+      (bytes, length) => Buffer.from(bytes.subarray(0, length)),
+    );
+  }
 }
 
 class Writer {
@@ -56,6 +73,13 @@ class Writer {
     this.room(4);
     this.view.setUint32(this.at, count, true);
     this.at += 4;
+  }
+
+  /** What another one wrote. */
+  append(bytes, length) {
+    this.room(length);
+    bytes.copy(this.bytes, this.at, 0, length);
+    this.at += length;
   }
 
   /** A place for a count, which is set later. */
@@ -100,7 +124,7 @@ class Writer {
 
   number(number) {
     if (!Number.isFinite(number)) throw invalid(this.field, `${number} is no number of JSON`);
-    const isInteger = Number.isInteger(number);
+    const isInteger = Number.isInteger(number) && Math.abs(number) < INTEGER_END;
     if (isInteger && !Number.isSafeInteger(number)) {
       throw invalid(this.field, `${number} is an integer that a number does not hold exactly: give a BigInt`);
     }
@@ -137,21 +161,37 @@ class Writer {
   }
 
   object(value, depth) {
-    if (depth > DEPTH_MAX) throw invalid(this.field, 'it is nested more than 63 levels deep');
-    if (typeof value.toJSON === 'function') return this.converted(value, depth);
-    if (Array.isArray(value)) this.items(value, depth);
-    else if (isPlain(value)) this.members(value, depth);
-    else return this.other(value, depth);
-    return true;
+    // As by `JSON.stringify`, what `toJSON` returns is not converted again.
+    if (typeof value.toJSON === 'function' && !Buffer.isBuffer(value)) {
+      if (value instanceof Date && Number.isNaN(value.getTime())) throw invalid(this.field, 'the date is invalid');
+      const converted = value.toJSON();
+      if (typeof converted !== 'object' || converted === null) return this.value(converted, depth);
+      return this.nested(converted, depth);
+    }
+    return this.nested(value, depth);
+  }
+
+  nested(value, depth) {
+    if (Array.isArray(value)) return this.items(value, depth);
+    return isPlain(value) ? this.members(value, depth) : this.other(value, depth);
+  }
+
+  /** Checks the number of lists and objects around one. */
+  checkDepth(depth) {
+    if (depth >= DEPTH_MAX) throw invalid(this.field, `it is nested more than ${DEPTH_MAX} levels deep`);
   }
 
   items(items, depth) {
+    this.checkDepth(depth);
     this.byte(7);
-    this.count(items.length);
-    for (let at = 0; at < items.length; at++) if (!this.value(items[at], depth + 1)) this.byte(0);
+    const { length } = items;
+    this.count(length);
+    for (let at = 0; at < length; at++) if (!this.value(items[at], depth + 1)) this.byte(0);
+    return true;
   }
 
   members(object, depth) {
+    this.checkDepth(depth);
     this.byte(8);
     const place = this.counted();
     const names = Object.keys(object);
@@ -165,28 +205,40 @@ class Writer {
       else this.at = start;
     }
     this.view.setUint32(place, count, true);
-  }
-
-  converted(value, depth) {
-    if (value instanceof Date && Number.isNaN(value.getTime())) throw invalid(this.field, 'the date is invalid');
-    if (Buffer.isBuffer(value)) return this.other(value, depth);
-    return this.value(value.toJSON(), depth + 1);
+    return true;
   }
 
   /** A value of a class that is not written field by field. */
   other(value, depth) {
-    if (value instanceof Map) return this.value(Object.fromEntries(value), depth);
-    if (value instanceof Set) return this.value([...value], depth);
+    if (value instanceof Written) {
+      this.append(value.bytes, value.bytes.length);
+      return true;
+    }
+    if (value instanceof Map) return this.members(this.ofMap(value), depth);
+    if (value instanceof Set) return this.items([...value], depth);
     if (value instanceof String || value instanceof Number || value instanceof Boolean) {
       return this.value(value.valueOf(), depth);
     }
-    if (value instanceof Error) return this.value({ name: value.name, message: value.message, ...value }, depth);
+    if (value instanceof Error) return this.members({ name: value.name, message: value.message, ...value }, depth);
+    if (types.isPromise(value)) throw invalid(this.field, 'a promise has no form in JSON: await it first');
+    if (value instanceof BigInt || value instanceof Symbol) {
+      throw invalid(this.field, `an object of type ${typeof value.valueOf()} has no form in JSON`);
+    }
     if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) {
       const name = value.constructor.name;
       throw invalid(this.field, `a value of type ${name} has no form in JSON: decode it first`);
     }
-    this.members(value, depth);
-    return true;
+    return this.members(value, depth);
+  }
+
+  /** A map as an object, which has the same entries. */
+  ofMap(map) {
+    for (const key of map.keys()) {
+      if (typeof key === 'string' || (typeof key === 'number' && !map.has(String(key)))) continue;
+      const what = typeof key === 'number' ? `both ${key} and "${key}"` : `a key of type ${typeof key}`;
+      throw invalid(this.field, `a Map with ${what} has no form in JSON`);
+    }
+    return Object.fromEntries(map);
   }
 
   /** A record: its kind, if it is given beside it, and its fields. */
@@ -268,42 +320,12 @@ function withValue(field, value, use) {
 /** Hands named values to the native part. */
 const withFields = (fields, use) => written((writer) => writer.fields(fields), use);
 
-/** A text, checked. */
-function text(field, value) {
-  if (typeof value !== 'string') throw invalid(field, `${shown(value)} is no text`);
-  if (!value.isWellFormed()) throw invalid(field, 'it holds a lone surrogate, which is no text');
-  return value;
-}
-
-/** As `text`; `undefined` for none. */
-const optionalText = (field, value) => (value === undefined || value === null ? undefined : text(field, value));
-
-/** An integer in decimal, as the native part takes it. */
-function integer(field, value) {
-  const isInteger = typeof value === 'bigint' || (typeof value === 'number' && Number.isSafeInteger(value));
-  if (!isInteger) throw invalid(field, `${shown(value)} is no integer${typeof value === 'number' ? ' that a number holds exactly' : ''}`);
-  return value.toString();
-}
-
-/** The id of a record, which is a number or a text. */
-const id = (value) => (typeof value === 'string' ? text('id', value) : integer('id', value));
-
-/** A time, as the native part takes it: a `Date`, epoch milliseconds, RFC 3339 or a day. */
-function time(field, value) {
-  if (value === undefined || value === null) return undefined;
-  if (typeof value === 'string') return text(field, value);
-  if (!(value instanceof Date)) return integer(field, value);
-  if (Number.isNaN(value.getTime())) throw invalid(field, 'the date is invalid');
-  return value.toISOString();
-}
-
-function shown(value) {
-  return typeof value === 'object' && value !== null ? 'an object' : String(value);
-}
-
 const MARK = '\0bigint:';
-const revived = (_, value) =>
-  typeof value === 'string' && value.startsWith(MARK) ? BigInt(value.slice(MARK.length)) : value;
+/** Undoes the marks of the native part: other texts with U+0000 at their start have another one before. */
+function revived(_, value) {
+  if (typeof value !== 'string' || value.charCodeAt(0) !== 0) return value;
+  return value.startsWith(MARK) ? BigInt(value.slice(MARK.length)) : value.slice(1);
+}
 
 /** A value of JSON that the native part returned. Integers that a number does not hold are `BigInt`s. */
 function parsed(json) {
@@ -311,4 +333,4 @@ function parsed(json) {
   return json.charCodeAt(0) === 0x21 ? JSON.parse(json.slice(1), revived) : JSON.parse(json);
 }
 
-module.exports = { Writer, addon, id, integer, optionalText, parsed, text, time, withFields, withValue, written };
+module.exports = { Writer, Written, addon, parsed, withFields, withValue, written };

@@ -20,6 +20,7 @@ mod names;
 mod options;
 mod otlp;
 mod page;
+mod queued;
 mod run;
 mod tasks;
 mod thoughts;

@@ -6,7 +6,7 @@ use decklog::bindings::{self, Dynamic};
 use decklog::query::SearchQuery;
 use decklog::{Durability, Kind, Store};
 use napi::Result;
-use napi::bindgen_prelude::{AsyncTask, BufferSlice};
+use napi::bindgen_prelude::{AsyncTask, BufferSlice, Either};
 use napi_derive::napi;
 
 use crate::ack::{self, Batch, Head};
@@ -15,6 +15,7 @@ use crate::errors::{self, OrThrow as _};
 use crate::inbox::Inbox;
 use crate::list::List;
 use crate::otlp::Receiver;
+use crate::queued::Queued;
 use crate::run::Run;
 use crate::tasks::{self, Work};
 use crate::thoughts::Thoughts;
@@ -154,6 +155,13 @@ impl Log {
         }))
     }
 
+    /// A batch of the queue of `recordAsync`.
+    #[napi]
+    pub fn queued(&self, bytes: &[u8], length: u32) -> Result<Queued> {
+        let bytes = bytes.get(..length as usize).unwrap_or_default();
+        Ok(Queued::new(self.store()?, bytes.to_vec()))
+    }
+
     #[napi]
     pub fn list(&self, kind: String, bytes: &[u8], length: u32) -> Result<List> {
         let (store, kind) = (self.store()?, options::kind(&kind)?);
@@ -169,7 +177,7 @@ impl Log {
         kind: String,
         id: String,
         call_id: String,
-        as_of: Option<String>,
+        as_of: Option<Time>,
     ) -> Result<Option<String>> {
         let key = options::key(&kind, &id, &call_id)?;
         let as_of = as_of.map(|time| moment("as_of", &time)).transpose()?;
@@ -182,7 +190,7 @@ impl Log {
         kind: String,
         id: String,
         call_id: String,
-        at: Option<String>,
+        at: Option<Time>,
     ) -> Result<String> {
         let key = options::key(&kind, &id, &call_id)?;
         let at = match at {
@@ -221,8 +229,8 @@ impl Log {
         &self,
         text: String,
         kind: Option<String>,
-        since: Option<String>,
-        until: Option<String>,
+        since: Option<Time>,
+        until: Option<Time>,
         limit: Option<u32>,
     ) -> Result<String> {
         let query = search_query(text, kind, (since, until), limit)?;
@@ -234,8 +242,8 @@ impl Log {
         &self,
         text: String,
         kind: Option<String>,
-        since: Option<String>,
-        until: Option<String>,
+        since: Option<Time>,
+        until: Option<Time>,
         limit: Option<u32>,
     ) -> Result<AsyncTask<Work>> {
         let query = search_query(text, kind, (since, until), limit)?;
@@ -316,11 +324,14 @@ impl Log {
     }
 }
 
+/// Epoch milliseconds, which `wire.js` gives as a safe integer, or a text.
+type Time = Either<f64, String>;
+
 /// A time: epoch milliseconds, RFC 3339 or a day.
-fn moment(field: &str, given: &str) -> Result<i64> {
-    let value = match given.parse() {
-        Ok(number) => Dynamic::Int(number),
-        Err(_) => Dynamic::from(given),
+fn moment(field: &str, given: &Time) -> Result<i64> {
+    let value = match given {
+        Either::A(number) => Dynamic::Int(*number as i64),
+        Either::B(text) => Dynamic::from(&**text),
     };
     bindings::time(field, &value).or_throw()
 }
@@ -328,7 +339,7 @@ fn moment(field: &str, given: &str) -> Result<i64> {
 fn search_query(
     text: String,
     kind: Option<String>,
-    (since, until): (Option<String>, Option<String>),
+    (since, until): (Option<Time>, Option<Time>),
     limit: Option<u32>,
 ) -> Result<SearchQuery> {
     let mut query = SearchQuery {

@@ -16,8 +16,10 @@ const MARKED: u8 = b'!';
 /// A value as JSON.
 pub(crate) fn text(value: &impl Serialize) -> Result<String> {
     let mut json = serde_json::to_vec(value).map_err(errors::fault)?;
-    if has_many_digits(&json) {
-        json = marked(&json);
+    if has_many_digits(&json)
+        && let Some(marked) = marked(&json)
+    {
+        json = marked;
     }
     String::from_utf8(json).map_err(errors::fault)
 }
@@ -48,14 +50,26 @@ fn has_many_digits(json: &[u8]) -> bool {
     false
 }
 
-/// The JSON with each integer that is too great as a text that begins with a mark.
-fn marked(json: &[u8]) -> Vec<u8> {
+/// The JSON with each integer that is too great as a text that begins with a mark. Texts that begin
+/// with U+0000, as the mark does, get another one before. `None` if no integer is too great.
+fn marked(json: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(json.len() + 64);
+    out.push(MARKED);
     let mut at = 0;
     let mut is_marked = false;
     while let Some(byte) = json.get(at) {
         let length = match byte {
-            b'"' => text_length(&json[at..]),
+            b'"' => {
+                let length = text_length(&json[at..]);
+                // JSON has no other form of it.
+                if json[at + 1..].starts_with(b"\\u0000") && !is_name(&json[at + length..]) {
+                    out.extend_from_slice(b"\"\\u0000");
+                    out.extend_from_slice(&json[at + 1..at + length]);
+                    at += length;
+                    continue;
+                }
+                length
+            }
             b'-' | b'0'..=b'9' => {
                 let is_part =
                     |byte: &&u8| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9');
@@ -75,10 +89,13 @@ fn marked(json: &[u8]) -> Vec<u8> {
         out.extend_from_slice(&json[at..at + length]);
         at += length;
     }
-    if is_marked {
-        out.insert(0, MARKED);
-    }
-    out
+    is_marked.then_some(out)
+}
+
+/// Whether a text is the name of a member, which is never marked. `after`: what follows it.
+fn is_name(after: &[u8]) -> bool {
+    let after = after.iter().find(|byte| !byte.is_ascii_whitespace());
+    after == Some(&b':')
 }
 
 /// The length of the text at the start, with its quotes.

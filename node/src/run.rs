@@ -5,15 +5,28 @@ use std::sync::{Mutex, PoisonError};
 use decklog::{Kind, Record, Store, TurnKind, run};
 use napi::Result;
 use napi_derive::napi;
-use serde_json::value::RawValue;
 
 use crate::capture::Capture;
 use crate::errors::{self, OrThrow as _};
 use crate::{options, wire};
 
-/// JSON that is written as it is.
-fn raw(bytes: &[u8], length: u32) -> Result<Box<RawValue>> {
-    RawValue::from_string(wire::json(bytes, length)?).map_err(errors::fault)
+/// Longer outcomes do not fit into a line of 16 MiB.
+const OUTCOME_BYTES_MAX: usize = (16 << 20) - 4096;
+/// So long an outcome fits in any form.
+const SHORT_BYTES_MAX: usize = 2 << 20;
+
+/// Refuses an outcome that is too long while the call may still have another one: the log would
+/// record it as abandoned.
+fn check_length(outcome: &str) -> Result<()> {
+    if outcome.len() <= SHORT_BYTES_MAX {
+        return Ok(());
+    }
+    let length = decklog::record::payload_json(outcome).len();
+    if length <= OUTCOME_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!("it has {length} bytes as JSON: at most {OUTCOME_BYTES_MAX} are allowed");
+    Err(errors::invalid("outcome_json", &message))
 }
 
 #[napi]
@@ -82,8 +95,8 @@ impl Turn {
         bytes: &[u8],
         length: u32,
     ) -> Result<Call> {
-        let arguments = raw(bytes, length)?;
-        let call = self.0.call(&call_id, &tool_name, &arguments).or_throw()?;
+        let arguments = wire::payload(bytes, length)?;
+        let call = self.0.call_json(call_id, tool_name, arguments).or_throw()?;
         Ok(Call {
             turn_id: call.turn_id().to_string(),
             call: Mutex::new(Some(call)),
@@ -119,6 +132,7 @@ impl Call {
         let outcome = (length > 0)
             .then(|| wire::payload(bytes, length))
             .transpose()?;
+        outcome.as_deref().map_or(Ok(()), check_length)?;
         self.take()?.done_json(outcome).or_throw()
     }
 

@@ -8,7 +8,11 @@ const { wrap } = require('..');
 
 /** What the log has. */
 const said = (log) => [...log.messages()].map((it) => [it.role, it.content]);
-const last = (log) => log.messages({ order: 'desc' }).first();
+/** The last message. Two may have the same time, but not the same place in their conversation. */
+function last(log) {
+  const { conversation_id } = log.messages({ order: 'desc' }).first();
+  return log.messages({ conversation_id }).toArray().at(-1);
+}
 const tokens = ({ tokens_in, tokens_out, tokens_cache_read, tokens_cache_write, tokens_reasoning }) =>
   [tokens_in, tokens_out, tokens_cache_read, tokens_cache_write, tokens_reasoning];
 

@@ -22,6 +22,8 @@ test('values that JSON has are kept', (t) => {
     2 ** 53 - 1,
     1.5,
     1e-7,
+    1e300,
+    -(2 ** 64),
     true,
     [],
     {},
@@ -68,7 +70,7 @@ test('what has no form in JSON is refused', (t) => {
   const log = opened(t);
   const circle = {};
   circle.of = circle;
-  for (const value of [NaN, Infinity, 2 ** 53, -(2 ** 60), 1e300, '\ud800', { a: ['\udc00 text that is longer'] }, { '\ud800': 1 }, new Date(NaN), new Uint8Array(2), Buffer.from('a'), new ArrayBuffer(1), circle]) {
+  for (const value of [NaN, Infinity, 2 ** 53, -(2 ** 60), 2 ** 63, '\ud800', { a: ['\udc00 text that is longer'] }, { '\ud800': 1 }, new Date(NaN), new Uint8Array(2), Buffer.from('a'), new ArrayBuffer(1), circle]) {
     assert.throws(() => kept(log, { value }), (error) => error instanceof InvalidInputError && error.field === 'payload');
   }
   assert.throws(() => log.record({ kind: 'events', event_type: 'a\ud800' }), { field: 'event_type' });
@@ -127,4 +129,73 @@ test('a prototype is not changed by what is read', (t) => {
   const read = kept(log, JSON.parse('{"__proto__":{"bad":1},"constructor":2}'));
   assert.equal({}.bad, undefined);
   assert.deepEqual(Object.keys(read), ['__proto__', 'constructor']);
+});
+
+test('fault 8: a text that begins like a mark is kept', (t) => {
+  const log = opened(t);
+  for (const text of ['\0bigint:12', '\0bigint:zz', '\0', '\0\0bigint:1', '\0other']) {
+    const payload = { text, [text]: text, great: 2n ** 70n, in: [text] };
+    assert.deepEqual(kept(log, payload), payload);
+    assert.deepEqual(kept(log, { text }), { text });
+  }
+  log.record({ kind: 'user', content: '\0bigint:zz' });
+  const message = { content: '\0bigint:zz', great: 2n ** 64n };
+  assert.deepEqual(kept(log, JSON.stringify({ content: '\0bigint:zz' }).replace('}', ', "great" : 18446744073709551616 }')), message);
+  assert.equal(log.events().toArray().length, 11);
+  assert.equal(log.turns().first().content, '\0bigint:zz');
+});
+
+test('fault 16: values may be nested 63 levels deep', (t) => {
+  const log = opened(t);
+  const nested = (depth) => Array.from({ length: depth }).reduce((it) => [it], 'x');
+  assert.deepEqual(kept(log, nested(63)), nested(63));
+  assert.throws(() => kept(log, nested(64)), { field: 'payload', message: /more than 63 levels/ });
+  assert.deepEqual(kept(log, { toJSON: () => nested(63) }), nested(63));
+});
+
+test('fault 29: maps, promises and boxed integers are not changed silently', (t) => {
+  const log = opened(t);
+  for (const value of [
+    new Map([[{}, 1]]),
+    new Map([[null, 1]]),
+    new Map([[1, 'a'], ['1', 'b']]),
+    Promise.resolve(1),
+    Object(1n),
+    Object(Symbol('x')),
+  ]) {
+    assert.throws(() => kept(log, value), { name: 'InvalidInputError', field: 'payload' });
+    assert.throws(() => kept(log, [value]), { name: 'InvalidInputError', field: 'payload' });
+  }
+  assert.deepEqual(kept(log, new Map([[1, 'a'], ['b', 2]])), { 1: 'a', b: 2 });
+});
+
+test('fault 32: great floats are kept, and integers that are not exact are refused', (t) => {
+  const log = opened(t);
+  for (const value of [1e300, -1e300, 2 ** 64, Number.MAX_VALUE]) assert.equal(kept(log, value), value);
+  for (const value of [2 ** 53, 2 ** 63, -(2 ** 63)]) assert.throws(() => kept(log, value), { field: 'payload' });
+});
+
+test('fault 25: a text of digits is no time', (t) => {
+  const log = opened(t);
+  log.logEvent('a.b', 'needle');
+  for (const name of ['since', 'until']) {
+    assert.throws(() => log.search('needle', { [name]: '2026' }), { field: name });
+    assert.throws(() => log.events({ [name]: '2026' }), { field: name });
+  }
+  const [turn] = [log.turn('user', 'hi')];
+  assert.throws(() => log.getTurn(turn.id, { as_of: '2026' }), { field: 'as_of' });
+  assert.throws(() => log.retract('conversation_turns', turn.id, { at: '2026' }), { field: 'at' });
+  for (const since of [0, 0n, new Date(0), '1970-01-01']) {
+    assert.equal(log.search('needle', { since }).length, 1);
+    assert.equal(log.events({ since }).toArray().length, 1);
+  }
+  assert.equal(log.search('needle', { until: 2026 }).length, 0);
+  const thought = { task_id: 't', agent_id: 'a', content: 'c', timestamp: 1766832000000 };
+  assert.equal(log.thoughts.create('plan', thought).timestamp, '2025-12-27T10:40:00.000Z');
+});
+
+test('a list that changes while it is written has the length that it had', (t) => {
+  const log = opened(t);
+  const list = [{ toJSON: () => list.push(1) }, 2];
+  assert.deepEqual(kept(log, { list, after: 'x' }), { list: [3, 2], after: 'x' });
 });
