@@ -33,7 +33,7 @@ function noted(item) {
   }
 }
 
-/** The generator that a function returns, of the same class, with its end recorded as that of a call. */
+/** The generator that a function returns, of the same class. Its end is that of the call. */
 function observedGenerator(call, work) {
   const items = new Items();
   const seen = (step) => {

@@ -321,7 +321,7 @@ function withValue(field, value, use) {
 const withFields = (fields, use) => written((writer) => writer.fields(fields), use);
 
 const MARK = '\0bigint:';
-/** Undoes the marks of the native part: other texts with U+0000 at their start have another one before. */
+/** Undoes the marks of the native part. Other texts that begin with U+0000 have one more. */
 function revived(_, value) {
   if (typeof value !== 'string' || value.charCodeAt(0) !== 0) return value;
   return value.startsWith(MARK) ? BigInt(value.slice(MARK.length)) : value.slice(1);
