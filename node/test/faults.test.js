@@ -7,7 +7,7 @@ const { test } = require('node:test');
 const { ClosedError, InvalidInputError, open } = require('..');
 const { directory, opened } = require('./support.js');
 
-test('fault 10: after close, everything of the log throws ClosedError', async (t) => {
+test('after close, everything of the log throws ClosedError', async (t) => {
   for (const how of ['close', 'closeAsync']) {
     const log = opened(t);
     const run = log.run();
@@ -83,7 +83,7 @@ test('fault 28, fault 29: options of the wrong type or size are refused by name'
   }
 });
 
-test('fault 30: an undefined field changes nothing', (t) => {
+test('an undefined field changes nothing', (t) => {
   const log = opened(t);
   const talk = log.conversation({ title: 'Lengths', client: undefined });
   talk.update({ title: undefined, session_id: 's' });
@@ -92,7 +92,7 @@ test('fault 30: an undefined field changes nothing', (t) => {
   assert.equal(talk.messages().first().content, 'hi');
 });
 
-test('fault 32: what an iterator gave before it raised is recorded', async (t) => {
+test('what an iterator gave before it raised is recorded', async (t) => {
   const log = opened(t);
   const thrown = new Error('on purpose');
   function* raising() {
@@ -111,7 +111,7 @@ test('fault 32: what an iterator gave before it raised is recorded', async (t) =
   assert.equal(types().length, 4);
 });
 
-test('fault 20: texts of calls are stored as those of records are', (t) => {
+test('texts of calls are stored as those of records are', (t) => {
   const log = opened(t);
   for (const text of ['plain', '"plain"', '{"a":1}', '[1', '12', 'null', '']) {
     const call = log.toolCall('s', text, { callId: 'c' });
@@ -125,7 +125,7 @@ test('fault 20: texts of calls are stored as those of records are', (t) => {
   }
 });
 
-test('fault 16: an outcome that is too long is refused, and another one may follow', (t) => {
+test('an outcome that is too long is refused, and another one may follow', (t) => {
   const log = opened(t);
   const call = log.toolCall('ls', {});
   assert.throws(() => call.done('\u0001'.repeat(3 << 20)), { name: 'InvalidInputError', field: 'outcome_json' });

@@ -31,7 +31,7 @@ for (const how of ['close', 'closeAsync']) {
   });
 }
 
-test('fault 6: a batch that a thread records is waited for', async (t) => {
+test('a batch that a thread records is waited for', async (t) => {
   const where = path.join(directory(t), 'log');
   const log = open(where);
   const sent = [];
@@ -42,7 +42,7 @@ test('fault 6: a batch that a thread records is waited for', async (t) => {
   assert.deepEqual((await Promise.all(sent)).map((it) => it.id), sent.map((_, n) => n + 1));
 });
 
-test('fault 6: nothing is lost at exit while all threads are busy', async (t) => {
+test('nothing is lost at exit while all threads are busy', async (t) => {
   const where = path.join(directory(t), 'log');
   const { code, out, err } = await script(
     `const crypto = require('crypto');
@@ -62,7 +62,7 @@ test('fault 6: nothing is lost at exit while all threads are busy', async (t) =>
   log.close();
 });
 
-test('fault 7: a getter and toJSON may record in the same queue', async (t) => {
+test('a getter and toJSON may record in the same queue', async (t) => {
   const log = opened(t);
   const sent = [];
   const nested = (n) => ({
@@ -83,7 +83,7 @@ test('fault 7: a getter and toJSON may record in the same queue', async (t) => {
   );
 });
 
-test('fault 34: what was collected is not kept for the exit', async (t) => {
+test('what was collected is not kept for the exit', async (t) => {
   const where = path.join(directory(t), 'log');
   const { out, err } = await script(
     `const { openCount } = require(${JSON.stringify(require.resolve('../lib/exit.js'))});

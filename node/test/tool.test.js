@@ -8,7 +8,7 @@ const { opened } = require('./support.js');
 const nested = (depth) => Array.from({ length: depth }).reduce((it) => [it], 'x');
 const call = (log, name) => log.toolCalls({ tool_name: name }).first();
 
-test('fault 16: an outcome that the log refuses reaches the caller', async (t) => {
+test('an outcome that the log refuses reaches the caller', async (t) => {
   const log = opened(t);
   const long = 'x'.repeat(17 << 20);
   const hostile = { get a() { throw new Error('getter'); }, [Symbol.for('nodejs.util.inspect.custom')]() { throw new Error('inspect'); } };
@@ -25,7 +25,7 @@ test('fault 16: an outcome that the log refuses reaches the caller', async (t) =
   assert.match(call(log, 'long').outcome_json, /^x{10000}…$/);
 });
 
-test('fault 16: a closed log fails no tool that has begun', async (t) => {
+test('a closed log fails no tool that has begun', async (t) => {
   const log = opened(t);
   const told = new Promise((resolve) => process.once('warning', resolve));
   const running = log.toolCall('slow', {}, async () => { log.close(); return 5; });
@@ -33,7 +33,7 @@ test('fault 16: a closed log fails no tool that has begun', async (t) => {
   assert.match((await told).message, /was not recorded/);
 });
 
-test('fault 17: whatever is thrown reaches the caller', async (t) => {
+test('whatever is thrown reaches the caller', async (t) => {
   const log = opened(t);
   const proxy = new Proxy({}, { get() { throw new Error('get'); }, getPrototypeOf() { throw new Error('prototype'); } });
   const long = new Error('x'.repeat(17 << 20));
@@ -51,7 +51,7 @@ test('fault 17: whatever is thrown reaches the caller', async (t) => {
   assert.deepEqual([call(log, 'sync0').error_kind, call(log, 'sync0').error_msg], ['object', '[Object: null prototype] {}']);
 });
 
-test('fault 19: a generator is recorded until it ends', (t) => {
+test('a generator is recorded until it ends', (t) => {
   const log = opened(t);
   const made = log.tool('all', function* (n) {
     for (let at = 0; at < n; at++) yield at;
@@ -100,7 +100,7 @@ test('fault 19: a generator is recorded until it ends', (t) => {
   assert.equal(call(log, 'defaults').status, 'failed');
 });
 
-test('fault 19: an asynchronous generator is recorded until it ends', async (t) => {
+test('an asynchronous generator is recorded until it ends', async (t) => {
   const log = opened(t);
   const made = (name, n) => log.tool(name, async function* () {
     for (let at = 0; at < n; at++) yield at;
@@ -115,7 +115,7 @@ test('fault 19: an asynchronous generator is recorded until it ends', async (t) 
   assert.equal(call(log, 'failing').error_kind, 'RangeError');
 });
 
-test('fault 22: a run of another log within does not hide the outer run', (t) => {
+test('a run of another log within does not hide the outer run', (t) => {
   const log = opened(t);
   const other = opened(t);
   const [outer, inner] = [log.run(), log.run()];
@@ -129,7 +129,7 @@ test('fault 22: a run of another log within does not hide the outer run', (t) =>
   assert.notEqual(log.getTurn(log.turn('user', 'hi').id).thread_id, outer.threadId);
 });
 
-test('fault 32: a thenable is awaited once, and its value returned', async (t) => {
+test('a thenable is awaited once, and its value returned', async (t) => {
   const log = opened(t);
   let runs = 0;
   const query = { then(resolve) { runs++; resolve('rows'); } };
