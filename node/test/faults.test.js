@@ -60,7 +60,7 @@ test('after close, everything of the log throws ClosedError', async (t) => {
   }
 });
 
-test('fault 28, fault 29: options of the wrong type or size are refused by name', (t) => {
+test('options of the wrong type or size are refused by name', (t) => {
   const log = opened(t);
   const where = path.join(directory(t), 'log');
   for (const [field, values, work] of [

@@ -19,7 +19,7 @@ function busy() {
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
 for (const how of ['close', 'closeAsync']) {
-  test(`fault 6: ${how} records the batch that waits for a thread first`, async (t) => {
+  test(`${how} records the batch that waits for a thread first`, async (t) => {
     const log = opened(t);
     busy();
     const id = crypto.randomUUID();
