@@ -15,6 +15,7 @@ use crate::record::columns::{Cell, Column, ColumnType};
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
 /// Size of the texts at which a batch ends, far below the 2 GiB that an array can have.
+#[cfg(feature = "bindings")]
 const BYTES_MAX: usize = 256 << 20;
 
 /// A record batch under construction.
@@ -46,11 +47,13 @@ impl Batch {
     }
 
     /// Number of rows.
+    #[cfg(feature = "bindings")]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// Whether it must be taken: an array of texts has a maximum size.
+    #[cfg(feature = "bindings")]
     pub(crate) fn is_full(&self) -> bool {
         self.bytes >= BYTES_MAX
     }

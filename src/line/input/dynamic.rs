@@ -108,7 +108,12 @@ impl<'a> DynamicReader<'a> {
         let (mut op, mut turn_kind, mut left) = (None, None, 0);
         for (name, value) in members {
             match (*name, value) {
-                (_, Dynamic::Null) => {}
+                (_, Dynamic::Null) => {
+                    // A field that is given twice is rejected, also if it has no value.
+                    if members.iter().filter(|(known, _)| known == name).count() > 1 {
+                        return None;
+                    }
+                }
                 ("kind", Dynamic::Text(word)) => match Kind::from_stem(word) {
                     Some(given) if kind.is_none_or(|kind| kind == given) => kind = Some(given),
                     Some(_) => return None,
