@@ -160,5 +160,7 @@ except decklog.InvalidInputError:
 print([it for it in ("datetime", "uuid", "decimal", "numpy") if it in sys.modules])
 """
     command = [sys.executable, "-S", "-c", program]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    # Without `site`, which may import them, the package has to be found.
+    found = {**os.environ, "PYTHONPATH": str(Path(decklog.__file__).parent.parent)}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=found)
     assert done.stdout == "[]\n"
