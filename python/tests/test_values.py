@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import os
 import subprocess
 import sys
 import uuid
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import decklog
