@@ -14,7 +14,7 @@ use crate::errors::{self, OrThrow as _};
 use crate::tasks::{self, Work};
 use crate::{options, page, wire};
 
-/// Told of lost records. It does not keep the event loop alive.
+/// The callback for lost records. It does not keep the event loop alive.
 pub(crate) type OnError = ThreadsafeFunction<String, (), String, napi::Status, false, true>;
 
 /// The limits of the queue.
@@ -78,7 +78,7 @@ impl Capture {
 }
 
 /// Writes what is queued. The last handle waits for that when it is dropped, but a run or a flush may
-/// have another one. What was lost is told by `on_error` and `last_error`.
+/// have another one. `on_error` and `last_error` report what was lost.
 fn close(capture: Option<Handle>) {
     if let Some(capture) = capture {
         let _ = capture.flush();

@@ -223,7 +223,7 @@ impl Log {
         })
     }
 
-    /// Searches, on another thread if told so.
+    /// Searches. `search_async` does so on another thread.
     #[napi]
     pub fn search(
         &self,

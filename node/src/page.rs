@@ -1,6 +1,7 @@
 //! What was read, as JSON. Integers that a double does not hold are marked: JavaScript reads them as
 //! `BigInt`.
 
+use decklog::bindings::has_long_number;
 use napi::Result;
 use serde::Serialize;
 
@@ -16,7 +17,7 @@ const MARKED: u8 = b'!';
 /// A value as JSON.
 pub(crate) fn text(value: &impl Serialize) -> Result<String> {
     let mut json = serde_json::to_vec(value).map_err(errors::fault)?;
-    if has_many_digits(&json)
+    if has_long_number(&json, DIGITS_MIN)
         && let Some(marked) = marked(&json)
     {
         json = marked;
@@ -27,27 +28,6 @@ pub(crate) fn text(value: &impl Serialize) -> Result<String> {
 /// As [`text`]; `None` for none.
 pub(crate) fn optional(value: Option<impl Serialize>) -> Result<Option<String>> {
     value.map(|value| text(&value)).transpose()
-}
-
-fn has_many_digits(json: &[u8]) -> bool {
-    // A run of so many digits has one at one of these places.
-    let mut at = DIGITS_MIN - 1;
-    while at < json.len() {
-        let before = json[..=at]
-            .iter()
-            .rev()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count();
-        let after = json[at + 1..]
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count();
-        if before > 0 && before + after >= DIGITS_MIN {
-            return true;
-        }
-        at += DIGITS_MIN;
-    }
-    false
 }
 
 /// The JSON with each integer that is too great as a text that begins with a mark. Texts that begin

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use decklog::bindings::has_long_number;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyString};
 use serde::Serialize;
@@ -9,6 +10,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 
 use crate::errors;
 
+/// An integer of fewer digits is one of 64 bits.
+const DIGITS_MIN: usize = 19;
 /// Keys that are words of this length or shorter occur again and again.
 const KEY_BYTES_MAX: usize = 24;
 
@@ -20,24 +23,13 @@ pub(crate) fn value<'py>(py: Python<'py>, it: &impl Serialize) -> PyResult<Bound
 
 /// JSON as a value of Python.
 pub(crate) fn parse<'py>(py: Python<'py>, json: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    if has_long_number(json) {
+    // It may have an integer that only Python has.
+    if has_long_number(json, DIGITS_MIN) {
         let text = String::from_utf8_lossy(json);
         return py.import("json")?.call_method1("loads", (text,));
     }
     let mut from = serde_json::Deserializer::from_slice(json);
     Value(py).deserialize(&mut from).map_err(errors::fault)
-}
-
-/// Whether it may have an integer that only Python has.
-fn has_long_number(json: &[u8]) -> bool {
-    const DIGITS: usize = 19;
-    // Each run of that many digits covers one of these places.
-    let mut places = (DIGITS - 1..json.len()).step_by(DIGITS);
-    places.any(|place| {
-        let is_digit = |byte: &&u8| byte.is_ascii_digit();
-        let before = json[..=place].iter().rev().take_while(is_digit).count();
-        before > 0 && before + json[place + 1..].iter().take_while(is_digit).count() >= DIGITS
-    })
 }
 
 #[derive(Clone, Copy)]

@@ -7,7 +7,8 @@ use crate::errors;
 
 /// Maximum number of objects and arrays around a value, as in the log.
 const DEPTH_MAX: usize = 63;
-/// Values of other classes become others so many times.
+/// Maximum depth of the conversion. A value of another class is replaced by a plain one, which is one
+/// level deeper.
 const STEPS_MAX: usize = 100;
 
 /// Appends the JSON of a value. `field` is what errors name.

@@ -57,6 +57,15 @@ fn is_plain(value: &Bound<'_, PyAny>) -> bool {
         || value.is_instance_of::<pyo3::types::PyTuple>()
 }
 
+/// A value of Python's own, made of another one if it is none.
+fn plain<'py>(value: &Bound<'py, PyAny>, field: &str) -> PyResult<Bound<'py, PyAny>> {
+    if is_plain(value) {
+        Ok(value.clone())
+    } else {
+        to_json::plain(value, field)
+    }
+}
+
 fn dynamic<'a>(name: &str, value: &'a Bound<'_, PyAny>) -> PyResult<Dynamic<'a>> {
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(Dynamic::Text(to_json::text(text, name)?.into()));
@@ -148,11 +157,7 @@ pub(crate) fn with_arguments<T>(
 
 /// A text, or a value that is one in JSON, such as a time.
 pub(crate) fn text(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
-    let given = if is_plain(given) {
-        given.clone()
-    } else {
-        to_json::plain(given, name)?
-    };
+    let given = plain(given, name)?;
     let Ok(text) = given.cast::<PyString>() else {
         return Err(errors::invalid(name, "it is no text"));
     };
@@ -168,11 +173,7 @@ pub(crate) fn count(name: &str, given: i64) -> PyResult<usize> {
 /// A time: epoch milliseconds, RFC 3339 or a day.
 pub(crate) fn time(field: &str, given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<i64>> {
     let Some(given) = given else { return Ok(None) };
-    let given = if is_plain(given) {
-        given.clone()
-    } else {
-        to_json::plain(given, field)?
-    };
+    let given = plain(given, field)?;
     let time = bindings::time(field, &dynamic(field, &given)?);
     time.map(Some).or_raise()
 }

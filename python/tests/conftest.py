@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from decklog.langchain import CallbackHandler
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -19,3 +21,14 @@ def path(tmp_path: Path) -> Path:
 def log(path: Path) -> Iterator[decklog.Log]:
     with decklog.open(path) as log:
         yield log
+
+
+@pytest.fixture
+def handler(log: decklog.Log) -> Iterator[CallbackHandler]:
+    from decklog.langchain import CallbackHandler
+
+    made = CallbackHandler(log)
+    yield made
+    made.flush()
+    assert made.lost == 0
+    made.close()

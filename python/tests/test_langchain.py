@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +20,6 @@ from langchain_support import Model, asks, model, said, talk_of, usage
 
 import decklog
 from decklog.langchain import CallbackHandler
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[decklog.Log]:
-    with decklog.open(tmp_path / "log") as opened:
-        yield opened
-
-
-@pytest.fixture
-def handler(log: decklog.Log) -> Iterator[CallbackHandler]:
-    made = CallbackHandler(log)
-    yield made
-    made.flush()
-    assert made.lost == 0
-    made.close()
 
 
 def test_a_chain_is_a_conversation(log: decklog.Log, handler: CallbackHandler) -> None:

@@ -7,8 +7,7 @@ import gc
 import sys
 import threading
 import weakref
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -33,21 +32,6 @@ from langchain_support import (
 
 import decklog
 from decklog.langchain import CallbackHandler
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[decklog.Log]:
-    with decklog.open(tmp_path / "log") as opened:
-        yield opened
-
-
-@pytest.fixture
-def handler(log: decklog.Log) -> Iterator[CallbackHandler]:
-    made = CallbackHandler(log)
-    yield made
-    made.flush()
-    assert made.lost == 0
-    made.close()
 
 
 def test_an_agent_that_calls_tools(log: decklog.Log, handler: CallbackHandler) -> None:

@@ -21,6 +21,7 @@ mod get;
 mod input;
 mod item;
 mod list;
+mod numbers;
 mod schema;
 
 #[cfg(feature = "arrow")]
@@ -29,6 +30,7 @@ pub use self::get::{get, key};
 pub use self::input::{Input, payload};
 pub use self::item::Item;
 pub use self::list::{List, time};
+pub use self::numbers::has_long_number;
 pub use self::schema::{MemberSchema, RecordSchema, list_arguments, record_types};
 pub use crate::collections::ArgumentSchema;
 pub use crate::record::Dynamic;

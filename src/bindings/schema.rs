@@ -53,7 +53,6 @@ pub struct MemberSchema {
 
 impl MemberSchema {
     fn of(field: &'static Field) -> MemberSchema {
-        let lines = field.doc.iter().map(|line| line.trim());
         MemberSchema {
             name: field.name,
             type_name: field.class.type_name(),
@@ -61,7 +60,7 @@ impl MemberSchema {
             is_required: field.is_required() || field.class == Class::Op && field.default.is_none(),
             is_always_read: !field.is_optional && field.place != Place::OtherOps,
             default: field.default,
-            description: lines.collect::<Vec<_>>().join(" "),
+            description: field.description(),
         }
     }
 

@@ -71,7 +71,6 @@ impl Kind {
 
 impl FieldSchema {
     fn of(field: &'static Field) -> FieldSchema {
-        let lines = field.doc.iter().map(|line| line.trim());
         FieldSchema {
             name: field.name,
             type_name: field.class.type_name(),
@@ -81,7 +80,7 @@ impl FieldSchema {
             is_required: !field.is_optional,
             words: field.words,
             since: SINCE,
-            description: lines.collect::<Vec<_>>().join(" "),
+            description: field.description(),
         }
     }
 }

@@ -34,6 +34,14 @@ pub(crate) struct Field {
     pub check_word: Option<CheckWord>,
 }
 
+impl Field {
+    /// Its documentation in one line.
+    pub(crate) fn description(&self) -> String {
+        let lines = self.doc.iter().map(|line| line.trim());
+        lines.collect::<Vec<_>>().join(" ")
+    }
+}
+
 pub(crate) type CheckWord = fn(&str) -> serde_json::Result<()>;
 
 /// Whether a type is written as an `Option`.

@@ -8,6 +8,32 @@ mod typescript;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use decklog::Kind;
+use decklog::bindings::RecordSchema;
+
+/// The method that lists a kind, and what it lists.
+fn list_of(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::ConversationTurns => ("turns", "the turns that are not retracted"),
+        Kind::ToolCalls => ("tool_calls", "the tool calls that are not retracted"),
+        Kind::CodeEditProposals => ("proposals", "the proposed edits that are not retracted"),
+        Kind::Conversations => ("conversations", "the conversations"),
+        Kind::Messages => ("messages", "the messages"),
+        Kind::Events => ("events", "the events"),
+        Kind::Inbox => ("tasks", "the tasks of the inbox"),
+        Kind::History => ("history_entries", "the messages of chats"),
+        Kind::ThoughtRecords => ("thought_records", "the thoughts"),
+        Kind::Rollups => ("rollups", "the daily sums of messages"),
+        other => panic!("{other} has no list"),
+    }
+}
+
+/// The name of the type of the records that reads return of a kind.
+fn name_read(types: &[RecordSchema], kind: Kind) -> &'static str {
+    let mut of_kind = types.iter().filter(|it| it.kind == kind && it.is_read);
+    of_kind.next().unwrap().name
+}
+
 /// Compares a file with what is generated, or writes it.
 fn check(path: &str, generated: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);

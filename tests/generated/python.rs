@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use decklog::Kind;
 use decklog::bindings::{ArgumentSchema, MemberSchema, RecordSchema, list_arguments, record_types};
 
-use super::{check, described, plain, wrapped};
+use super::{check, described, list_of, name_read, plain, wrapped};
 
 const WIDTH: usize = 100;
 
@@ -135,23 +135,6 @@ fn records_are_those_of_the_declarations() {
     check("python/decklog/records.py", &out);
 }
 
-/// The method that lists a kind, and what it lists.
-fn list_of(kind: Kind) -> (&'static str, &'static str) {
-    match kind {
-        Kind::ConversationTurns => ("turns", "the turns that are not retracted"),
-        Kind::ToolCalls => ("tool_calls", "the tool calls that are not retracted"),
-        Kind::CodeEditProposals => ("proposals", "the proposed edits that are not retracted"),
-        Kind::Conversations => ("conversations", "the conversations"),
-        Kind::Messages => ("messages", "the messages"),
-        Kind::Events => ("events", "the events"),
-        Kind::Inbox => ("tasks", "the tasks of the inbox"),
-        Kind::History => ("history_entries", "the messages of chats"),
-        Kind::ThoughtRecords => ("thought_records", "the thoughts"),
-        Kind::Rollups => ("rollups", "the daily sums of messages"),
-        other => panic!("{other} has no list"),
-    }
-}
-
 #[test]
 fn lists_take_the_arguments_of_the_queries() {
     let mut out = String::from(
@@ -168,11 +151,7 @@ fn lists_take_the_arguments_of_the_queries() {
     let types = record_types();
     for kind in Kind::ALL {
         let (method, what) = list_of(kind);
-        let class = types
-            .iter()
-            .find(|it| it.kind == kind && it.is_read)
-            .unwrap()
-            .name;
+        let class = name_read(&types, kind);
         let arguments = list_arguments(kind);
         let _ = writeln!(out, "\n    def {method}(\n        self,\n        *,");
         for argument in &arguments {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use decklog::Kind;
 use decklog::bindings::{MemberSchema, RecordSchema, list_arguments, record_types};
 
-use super::{check, described, plain, wrapped};
+use super::{check, described, list_of, name_read, plain, wrapped};
 
 const WIDTH: usize = 100;
 
@@ -177,21 +177,11 @@ fn records_are_those_of_the_declarations() {
     check("node/records.d.ts", &out);
 }
 
-/// The method that lists a kind, and what it lists.
-fn list_of(kind: Kind) -> (&'static str, &'static str) {
-    match kind {
-        Kind::ConversationTurns => ("turns", "the turns that are not retracted"),
-        Kind::ToolCalls => ("toolCalls", "the tool calls that are not retracted"),
-        Kind::CodeEditProposals => ("proposals", "the proposed edits that are not retracted"),
-        Kind::Conversations => ("conversations", "the conversations"),
-        Kind::Messages => ("messages", "the messages"),
-        Kind::Events => ("events", "the events"),
-        Kind::Inbox => ("tasks", "the tasks of the inbox"),
-        Kind::History => ("historyEntries", "the messages of chats"),
-        Kind::ThoughtRecords => ("thoughtRecords", "the thoughts"),
-        Kind::Rollups => ("rollups", "the daily sums of messages"),
-        other => panic!("{other} has no list"),
-    }
+/// `tool_calls` as `toolCalls`.
+fn camel_case(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |name, word| name + &capitalized(word))
 }
 
 /// `toolCalls` as `ToolCalls`.
@@ -202,13 +192,14 @@ fn capitalized(name: &str) -> String {
 fn lists(types: &[RecordSchema], out: &mut String) {
     for kind in Kind::ALL {
         let (method, what) = list_of(kind);
+        let method = camel_case(method);
         out.push('\n');
         comment(
             &format!("Which of {what} to list, and in what order."),
             "",
             out,
         );
-        let _ = writeln!(out, "export interface {}Arguments {{", capitalized(method));
+        let _ = writeln!(out, "export interface {}Arguments {{", capitalized(&method));
         for argument in list_arguments(kind) {
             comment(&argument.description(), "  ", out);
             // A time of the log is one too.
@@ -229,13 +220,10 @@ fn lists(types: &[RecordSchema], out: &mut String) {
              first(): T | undefined;\n}\n\n/** The lists of a log. */\nexport interface Lists {\n";
     for kind in Kind::ALL {
         let (method, what) = list_of(kind);
-        let class = types
-            .iter()
-            .find(|it| it.kind == kind && it.is_read)
-            .unwrap()
-            .name;
+        let method = camel_case(method);
+        let class = name_read(types, kind);
         let _ = writeln!(out, "  /** Lists {what}. */");
-        let arguments = capitalized(method);
+        let arguments = capitalized(&method);
         let _ = writeln!(
             out,
             "  {method}(given?: {arguments}Arguments): RecordList<{class}>;"

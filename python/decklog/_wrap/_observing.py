@@ -238,12 +238,22 @@ class _Reading:
         self._exchange.ended(self._assembler.answer, error)
 
 
-class _Chunks:
+class _Observed:
     """The chunks of a stream, as the SDK reads them."""
 
     def __init__(self, chunks: Any, reading: _Reading) -> None:
         self._chunks = chunks
         self._reading = reading
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._chunks, name)
+
+    def __del__(self) -> None:
+        self._reading.dropped()
+
+
+class _Chunks(_Observed):
+    """The chunks of a stream that is read by `for`."""
 
     def __iter__(self) -> _Chunks:
         return self
@@ -264,19 +274,9 @@ class _Chunks:
         reading.chunk(chunk)
         return chunk
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._chunks, name)
 
-    def __del__(self) -> None:
-        self._reading.dropped()
-
-
-class _AsyncChunks:
-    """The chunks of a stream, as the SDK reads them."""
-
-    def __init__(self, chunks: Any, reading: _Reading) -> None:
-        self._chunks = chunks
-        self._reading = reading
+class _AsyncChunks(_Observed):
+    """The chunks of a stream that is read by `async for`."""
 
     def __aiter__(self) -> _AsyncChunks:
         return self
@@ -296,9 +296,3 @@ class _AsyncChunks:
             reading.is_in_next = False
         reading.chunk(chunk)
         return chunk
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._chunks, name)
-
-    def __del__(self) -> None:
-        self._reading.dropped()
