@@ -53,7 +53,7 @@ macro_rules! queries {
                         let limit = query.limit;
                         (Query::Conversations(query), limit)
                     }
-                    Kind::Rollups => (Query::Rollups(rollups(arguments)?), usize::MAX),
+                    Kind::Rollups => (Query::Rollups(RollupQuery::of(arguments)?), usize::MAX),
                 })
             }
 
@@ -120,28 +120,6 @@ fn conversation_id(value: &Dynamic<'_>) -> Result<Uuid> {
     };
     Uuid::try_parse(text)
         .map_err(|e| Error::invalid(format!("conversation_id: {e}")).with_field("conversation_id"))
-}
-
-fn rollups(arguments: &[(&str, Dynamic<'_>)]) -> Result<RollupQuery> {
-    let mut query = RollupQuery::default();
-    for (name, value) in arguments {
-        let day = match value {
-            Dynamic::Null => continue,
-            Dynamic::Text(text) => text.parse(),
-            _ => Err(Error::invalid("expected a day such as 2026-07-28")),
-        };
-        let day =
-            day.map_err(|e| Error::invalid(format!("{name}: {}", e.reason())).with_field(name))?;
-        match *name {
-            "since" => query.since = Some(day),
-            "until" => query.until = Some(day),
-            _ => {
-                let message = format!("unknown argument {name:?}: give one of since, until");
-                return Err(Error::invalid(message).with_field(name));
-            }
-        }
-    }
-    Ok(query)
 }
 
 /// An argument that is a time: epoch milliseconds, RFC 3339 or a day.

@@ -3,7 +3,7 @@
 
 use crate::collections::{
     Argument as _, ArgumentSchema, Arguments as _, CallQuery, ConversationQuery, EventQuery,
-    HistoryQuery, MessageQuery, ProposalQuery, TaskQuery, ThoughtQuery, TurnQuery,
+    HistoryQuery, MessageQuery, ProposalQuery, RollupQuery, TaskQuery, ThoughtQuery, TurnQuery,
 };
 use crate::record::columns::{Column, ColumnType};
 use crate::record::declare::{Class, Field, Fields as _, Place};
@@ -213,9 +213,6 @@ pub fn list_arguments(kind: Kind) -> Vec<ArgumentSchema> {
         Kind::Inbox => of(TaskQuery::ARGUMENTS),
         Kind::History => of(HistoryQuery::ARGUMENTS),
         Kind::ThoughtRecords => of(ThoughtQuery::ARGUMENTS),
-        Kind::Rollups => vec![
-            ArgumentSchema::new("since", "day", "Only this day and later ones."),
-            ArgumentSchema::new("until", "day", "Only days before this one."),
-        ],
+        Kind::Rollups => of(RollupQuery::ARGUMENTS),
     }
 }

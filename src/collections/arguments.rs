@@ -6,8 +6,8 @@ use crate::collections::{ConversationSort, Order};
 use crate::error::{Error, Result};
 use crate::record::declare::Word;
 use crate::record::{
-    CallStatus, Client, ConversationStatus, Dynamic, ProposalStatus, Role, TaskStatus, TurnKind,
-    epoch_ms,
+    CallStatus, Client, ConversationStatus, Day, Dynamic, ProposalStatus, Role, TaskStatus,
+    TurnKind, epoch_ms,
 };
 
 /// A query that is made from arguments.
@@ -135,6 +135,7 @@ texts! {
     String = "text";
     Uuid = "uuid";
     Client = "text";
+    Day = "day";
     CallStatus;
     ConversationSort;
     ConversationStatus;

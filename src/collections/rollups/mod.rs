@@ -21,11 +21,15 @@ pub(crate) use self::sum::{
     sum_day,
 };
 use self::sum::{Conversations, Part};
+#[cfg(feature = "bindings")]
+use super::arguments::{Argument as _, ArgumentSchema, Arguments, argument};
 use super::{
     Ack, BATCH_RECORDS_MAX, collision, conflict, record_in, record_of, standing, unchanged,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Loc, Position, Select, Walk};
+#[cfg(feature = "bindings")]
+use crate::record::Dynamic;
 use crate::record::{Day, Group, IdHashes, Kind, Record, Rollup};
 use crate::store::{Reads, Redacted, Snapshot, Store, Txn};
 
@@ -44,6 +48,24 @@ pub struct RollupQuery {
     pub since: Option<Day>,
     /// Only days before this one.
     pub until: Option<Day>,
+}
+
+#[cfg(feature = "bindings")]
+impl Arguments for RollupQuery {
+    const ARGUMENTS: &'static [ArgumentSchema] = &[
+        ArgumentSchema::new("since", Day::TYPE_NAME, "Only this day and later ones."),
+        ArgumentSchema::new("until", Day::TYPE_NAME, "Only days before this one."),
+    ];
+
+    fn set(&mut self, name: &str, value: &Dynamic<'_>) -> Result<(), String> {
+        match name {
+            "since" => self.since = Some(argument(value)?),
+            "until" => self.until = Some(argument(value)?),
+            // Checked against the names.
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
 impl Store {
