@@ -277,8 +277,11 @@ declare class ConversationHandle {
   tool(content: unknown, fields?: MessageFields): Ack;
   /** The conversation as it is now, with the totals of its messages. */
   get(): Conversation;
-  /** Changes fields of the conversation. Those that are `undefined` stay, and `null` clears one. */
-  update(fields: Partial<NewConversation>): Ack;
+  /**
+   * Changes fields of the conversation, and returns it as it is then. Those that are `undefined`
+   * stay, and `null` clears one.
+   */
+  update(fields: Partial<NewConversation>): Conversation;
   /** Its messages, in order. */
   messages(given?: Omit<MessagesArguments, 'conversation_id'>): RecordList<ConversationMessage>;
 }

@@ -18,13 +18,14 @@ class Ack {
 
 /** Reads the acknowledgement that the native part wrote. */
 function ofView(view, ownId) {
-  const assigned = view.getFloat64(8, true);
+  const number = view.getFloat64(8, true);
+  const assigned = Number.isNaN(number) ? undefined : number;
   const flags = view.getUint8(16);
   return new Ack(
     view.getFloat64(0, true),
     (flags & 1) !== 0,
-    ownId ?? (Number.isNaN(assigned) ? undefined : assigned),
-    (flags & 2) === 0 || Number.isNaN(assigned) ? undefined : assigned,
+    ownId ?? assigned,
+    (flags & 2) === 0 ? undefined : assigned,
     WARNINGS[view.getUint8(17)],
   );
 }

@@ -8,10 +8,13 @@ const { NotFoundError } = require('./errors.js');
 class Conversation {
   #log;
   #id;
+  #change;
 
-  constructor(log, id) {
+  /** `change` changes fields of it, and returns it. */
+  constructor(log, id, change) {
     this.#log = log;
     this.#id = id;
+    this.#change = change;
   }
 
   get id() {
@@ -46,8 +49,7 @@ class Conversation {
   }
 
   update(fields) {
-    const { updated_at: _, ...now } = this.get();
-    return this.#log.record({ op: 'updated', ...now, ...defined(fields) }, { kind: 'conversations' });
+    return this.#change(fields);
   }
 
   messages(given) {

@@ -13,7 +13,7 @@ const { METHODS, list } = require('./lists.js');
 const { Queue } = require('./queue.js');
 const { Run, current } = require('./run.js');
 const { decorated } = require('./tool.js');
-const { addon, parsed, withValue, written } = require('./wire.js');
+const { addon, parsed, withFields, withValue, written } = require('./wire.js');
 
 /** Each run, and the log that it belongs to. */
 const LOG_OF = new WeakMap();
@@ -80,8 +80,13 @@ class Log {
 
   recordBatch(records, options) {
     const given = new Batch(records, options?.kind);
-    const json = written((writer) => given.write(writer), (bytes, length) =>
-      this.#native.recordBatch(bytes, length, false),
+    const batch = native(() => this.#native.batch());
+    const json = written(
+      (writer) => given.write(writer, (bytes, length) => native(() => batch.add(bytes, length))),
+      (bytes, length) => {
+        batch.add(bytes, length);
+        return batch.end();
+      },
     );
     return given.results(json);
   }
@@ -89,21 +94,21 @@ class Log {
   async recordBatchAsync(records, options) {
     const given = new Batch(records, options?.kind);
     const sent = written((writer) => given.write(writer), (bytes, length) =>
-      this.#native.recordBatchAsync(bytes, length, false),
+      this.#native.recordBatchAsync(bytes, length),
     );
     return given.results(await awaited(() => sent));
   }
 
   recordAll(records, options) {
     const json = written((writer) => new Batch(records, options?.kind).writeAll(writer), (bytes, length) =>
-      this.#native.recordBatch(bytes, length, true),
+      this.#native.recordAll(bytes, length),
     );
     return JSON.parse(json).map(ack.ofArray);
   }
 
   async recordAllAsync(records, options) {
     const sent = written((writer) => new Batch(records, options?.kind).writeAll(writer), (bytes, length) =>
-      this.#native.recordBatchAsync(bytes, length, true),
+      this.#native.recordAllAsync(bytes, length),
     );
     return JSON.parse(await awaited(() => sent)).map(ack.ofArray);
   }
@@ -154,7 +159,9 @@ class Log {
     const given = typeof fields === 'string' ? { id: fields } : fields;
     const known = given.id !== undefined && this.getConversation(given.id) !== undefined;
     const found = known ? given.id : this.record({ client: 'api', ...defined(given) }, { kind: 'conversations' }).id;
-    return new Conversation(this, found);
+    return new Conversation(this, found, (changed) =>
+      parsed(withFields(changed, (bytes, length) => this.#native.updateConversation(found, bytes, length))),
+    );
   }
 
   get inbox() {
@@ -266,7 +273,10 @@ for (const [method, kind] of Object.entries(METHODS)) {
   });
 }
 
-/** Records of a batch. The number of them is written, then the records. */
+/** Number of records of a batch that are handed over at a time. */
+const PART = 64;
+
+/** Records of a batch. */
 class Batch {
   #records;
   #kind;
@@ -281,24 +291,25 @@ class Batch {
   }
 
   writeAll(writer) {
-    const place = writer.counted();
-    let sent = 0;
-    for (const record of this.#records) {
-      writer.record(record, this.#kind);
-      sent++;
-    }
-    writer.view.setUint32(place, sent, true);
+    for (const record of this.#records) writer.record(record, this.#kind);
   }
 
-  /** As `writeAll`, without those that are invalid, and up to where the iteration raises. */
-  write(writer) {
-    const place = writer.counted();
+  /**
+   * As `writeAll`, without those that are invalid, and up to where the iteration raises. `send` hands
+   * over what is written so far, and returns whether more is of use.
+   */
+  write(writer, send) {
     try {
-      for (const record of this.#records) this.#unsent.push(writer.tryRecord(record, this.#kind));
+      for (const record of this.#records) {
+        this.#unsent.push(writer.tryRecord(record, this.#kind));
+        if (send === undefined || this.#unsent.length % PART > 0) continue;
+        const isTaken = send(writer.bytes, writer.at);
+        writer.at = 0;
+        if (!isTaken) break;
+      }
     } catch (error) {
       this.#raised.push(error);
     }
-    writer.view.setUint32(place, this.#unsent.filter((it) => it === undefined).length, true);
   }
 
   /** Of what the log answered. */

@@ -24,7 +24,6 @@ class Queue {
 
   #reset() {
     this.#writer = new Writer();
-    this.#writer.counted();
     this.#waiting = [];
   }
 
@@ -47,7 +46,6 @@ class Queue {
     if (this.#waiting.length === 0) return undefined;
     const writer = this.#writer;
     const waiting = this.#waiting;
-    writer.view.setUint32(0, waiting.length / 2, true);
     this.#reset();
     try {
       return { waiting, native: this.#native.queued(writer.bytes, writer.at) };

@@ -11,6 +11,7 @@
 )]
 
 mod ack;
+mod batch;
 mod capture;
 mod errors;
 mod inbox;

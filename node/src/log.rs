@@ -2,14 +2,15 @@
 
 use std::sync::{PoisonError, RwLock};
 
-use decklog::bindings::{self, Dynamic};
+use decklog::bindings::{self, Dynamic, Head};
 use decklog::query::SearchQuery;
 use decklog::{Durability, Kind, Store};
 use napi::Result;
 use napi::bindgen_prelude::{AsyncTask, BufferSlice, Either};
 use napi_derive::napi;
 
-use crate::ack::{self, Batch, Head};
+use crate::ack::{self, Answer};
+use crate::batch::{self, Batch};
 use crate::capture::Capture;
 use crate::errors::{self, OrThrow as _};
 use crate::inbox::Inbox;
@@ -35,7 +36,7 @@ pub fn kinds() -> Vec<&'static str> {
 /// The warnings of acknowledgements, by number.
 #[napi]
 pub fn warnings() -> Vec<&'static str> {
-    ack::WARNINGS.map(decklog::Warning::as_str).to_vec()
+    decklog::Warning::ALL.map(decklog::Warning::as_str).to_vec()
 }
 
 #[napi]
@@ -68,6 +69,11 @@ impl Log {
 fn close(store: Option<Store>) -> Result<Option<String>> {
     store.map_or(Ok(()), Store::close).or_throw()?;
     Ok(None)
+}
+
+/// A copy of the bytes, for another thread.
+fn kept(bytes: &[u8], length: u32) -> Vec<u8> {
+    bytes.get(..length as usize).unwrap_or_default().to_vec()
 }
 
 #[napi]
@@ -122,44 +128,37 @@ impl Log {
         self.with(|store| ack::record(store, &mut bytes, length))
     }
 
+    /// Begins a batch.
     #[napi]
-    pub fn record_batch(&self, bytes: &[u8], length: u32, is_all: bool) -> Result<String> {
-        self.with(|store| {
-            let batch = Batch::read(bytes, length)?;
-            if is_all {
-                batch.record_all(store)
-            } else {
-                batch.record(store)
-            }
-        })
+    pub fn batch(&self) -> Result<Batch> {
+        Ok(Batch::new(self.store()?))
     }
 
     #[napi]
-    pub fn record_batch_async(
-        &self,
-        bytes: &[u8],
-        length: u32,
-        is_all: bool,
-    ) -> Result<AsyncTask<Work>> {
-        let store = self.store()?;
-        let bytes = bytes.get(..length as usize).unwrap_or_default().to_vec();
+    pub fn record_batch_async(&self, bytes: &[u8], length: u32) -> Result<AsyncTask<Work>> {
+        let (store, bytes) = (self.store()?, kept(bytes, length));
         Ok(tasks::spawn(move || {
-            let batch = Batch::read(&bytes, length)?;
-            drop(bytes);
-            let answers = if is_all {
-                batch.record_all(&store)
-            } else {
-                batch.record(&store)
-            };
-            answers.map(Some)
+            batch::record(&store, &bytes, length).map(Some)
+        }))
+    }
+
+    #[napi]
+    pub fn record_all(&self, bytes: &[u8], length: u32) -> Result<String> {
+        self.with(|store| batch::record_all(store, bytes, length))
+    }
+
+    #[napi]
+    pub fn record_all_async(&self, bytes: &[u8], length: u32) -> Result<AsyncTask<Work>> {
+        let (store, bytes) = (self.store()?, kept(bytes, length));
+        Ok(tasks::spawn(move || {
+            batch::record_all(&store, &bytes, length).map(Some)
         }))
     }
 
     /// A batch of the queue of `recordAsync`.
     #[napi]
     pub fn queued(&self, bytes: &[u8], length: u32) -> Result<Queued> {
-        let bytes = bytes.get(..length as usize).unwrap_or_default();
-        Ok(Queued::new(self.store()?, bytes.to_vec()))
+        Ok(Queued::new(self.store()?, kept(bytes, length)))
     }
 
     #[napi]
@@ -198,7 +197,19 @@ impl Log {
             None => decklog::Validity::now().at,
         };
         let ack = self.with(|store| store.retract(&key, at).or_throw())?;
-        Ok(Head::of_kind(key.kind()).json(ack).to_string())
+        page::text(&Answer::from(Head::of_retraction(&key).recorded(ack)))
+    }
+
+    /// Changes fields of a conversation. Returns the conversation after the change.
+    #[napi]
+    pub fn update_conversation(&self, id: String, bytes: &[u8], length: u32) -> Result<String> {
+        let id = options::uuid("id", &id)?;
+        wire::read(bytes, length, |reader| {
+            let fields = reader.members()?;
+            self.with(|store| {
+                page::text(&bindings::update_conversation(store, id, &fields).or_throw()?)
+            })
+        })
     }
 
     #[napi]

@@ -7,9 +7,8 @@ use napi::bindgen_prelude::AsyncTask;
 use napi::{Error, Result};
 use napi_derive::napi;
 
-use crate::ack::Batch;
-use crate::errors;
 use crate::tasks::{self, Work};
+use crate::{batch, errors};
 
 /// A batch that is recorded once: on another thread or, if that thread has not begun when the log is
 /// closed or the process ends, at once.
@@ -34,9 +33,8 @@ fn answers(state: &Mutex<State>) -> Result<String> {
     if matches!(*state, State::Unsent(..))
         && let State::Unsent(store, bytes) = std::mem::replace(&mut *state, State::Sent(None))
     {
-        let batch = Batch::read(&bytes, u32::try_from(bytes.len()).unwrap_or(u32::MAX));
-        drop(bytes);
-        let answers = batch.and_then(|batch| batch.record(&store));
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let answers = batch::record(&store, &bytes, length);
         *state = State::Sent(Some(answers.map_err(|error| error.reason.clone())));
     }
     match &*state {

@@ -12,7 +12,7 @@
 //! A name is its number in 2 bytes, see `names`, or 65535 and then a text.
 
 use decklog::Kind;
-use decklog::bindings::{self, Dynamic, Input};
+use decklog::bindings::{self, Dynamic, Input, push_text};
 use napi::Result;
 
 use crate::errors::{self, OrThrow as _};
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
             2 => out.extend_from_slice(b"true"),
             3 => push(out, &integer(self.double()?))?,
             4 => push(out, &self.double()?)?,
-            5 => push(out, self.text()?)?,
+            5 => push_text(out, self.text()?),
             6 => out.extend_from_slice(self.text()?.as_bytes()),
             7 => {
                 out.push(b'[');
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
                     if place > 0 {
                         out.push(b',');
                     }
-                    push(out, self.name()?)?;
+                    push_text(out, self.name()?);
                     out.push(b':');
                     self.push_json(out)?;
                 }
@@ -188,6 +188,10 @@ impl<'a> Reader<'a> {
             members.push((self.name()?, self.value()?));
         }
         Ok(members)
+    }
+
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.bytes.is_empty()
     }
 
     /// A record: the number of its kind or 255, and its fields.
@@ -217,6 +221,6 @@ fn integer(double: f64) -> i64 {
     double as i64
 }
 
-fn push(out: &mut Vec<u8>, value: &(impl serde::Serialize + ?Sized)) -> Result<()> {
+fn push(out: &mut Vec<u8>, value: &impl serde::Serialize) -> Result<()> {
     serde_json::to_writer(out, value).map_err(errors::fault)
 }

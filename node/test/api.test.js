@@ -57,6 +57,23 @@ test('a batch is recorded in order, and what is rejected is told', (t) => {
   assert.deepEqual([...log.events()].map((it) => it.event_type), ['a.b', 'c.d', 'e.f', 'g.h']);
 });
 
+test('a long batch is in order, and so are its answers', (t) => {
+  const log = opened(t);
+  const records = Array.from({ length: 1000 }, (_, n) => ({ event_type: n % 7 ? 'a.b' : 5, payload: n }));
+  const valid = records.filter((it) => it.event_type !== 5).map((it) => it.payload);
+  assert.throws(
+    () => log.recordBatch(records, { kind: 'events' }),
+    (error) => {
+      const added = error.results.flatMap((it, n) => (it.status === 'added' ? [n] : []));
+      assert.deepEqual(added, valid);
+      assert.deepEqual(added.map((n) => error.results[n].id), valid.map((_, at) => at + 1));
+      return true;
+    },
+  );
+  assert.deepEqual([...log.events()].map((it) => it.payload), valid);
+  assert.deepEqual(log.recordBatch([]), []);
+});
+
 test('all are recorded or none', (t) => {
   const log = opened(t);
   assert.throws(() => log.recordAll([{ event_type: 'a.b' }, { event_type: 5 }], { kind: 'events' }), { field: 'event_type' });
@@ -138,7 +155,8 @@ test('a conversation has its messages and totals', (t) => {
   assert.equal(talk.user('How long is main.rs?').sequence, 1);
   assert.equal(talk.assistant([{ type: 'text', text: '12' }], { tokens_out: 4 }).sequence, 2);
   assert.equal(talk.get().total_tokens_out, 4);
-  talk.update({ title: 'Other' });
+  assert.equal(talk.update({ title: 'Other' }).title, 'Other');
+  assert.throws(() => talk.update({ id: log.conversation().id }), (error) => error.field === 'id');
   assert.equal(talk.get().title, 'Other');
   assert.deepEqual([...talk.messages({ role: 'user' })].map((it) => it.content), ['How long is main.rs?']);
   assert.equal(log.conversation(talk.id).get().title, 'Other');

@@ -18,6 +18,14 @@ def args_sha256(arguments: Any, /) -> str:
 class Ack:
     """What the log says of a recorded fact."""
 
+    def __new__(
+        cls,
+        seq: int,
+        status: Literal["added", "unchanged"],
+        id: str | int | None = None,
+        sequence: int | None = None,
+        warning: str | None = None,
+    ) -> Self: ...
     @property
     def seq(self) -> int:
         """The sequence number of the line that has it."""
@@ -182,6 +190,7 @@ class Log:
     def _get(
         self, kind: Literal["thought_records"], id: Id, call_id: str = "", as_of: Time | None = None
     ) -> records.ThoughtRecord | None: ...
+    def _update_conversation(self, id: str, /, **fields: Any) -> Any: ...
     def _retract(self, kind: str, id: Any, call_id: str = "", at: Time | None = None) -> Ack: ...
     def _search(
         self,

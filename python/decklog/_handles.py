@@ -94,18 +94,14 @@ class Conversation:
             raise NotFoundError(f"the log has no conversation {self._id}")
         return found
 
-    def update(self, **fields: Any) -> Ack:
-        """Changes fields of the conversation.
+    def update(self, **fields: Any) -> records.Conversation:
+        """Changes fields of the conversation, and returns it as it is then. `None` clears a field.
 
-        >>> talk = log.conversation()
-        >>> talk.update(title="Lengths").status
-        'added'
-        >>> talk.get().title
+        >>> log.conversation().update(title="Lengths").title
         'Lengths'
         """
-        now = self.get().to_dict()
-        del now["updated_at"]
-        return self._log.record({"op": "updated", **now, **fields}, kind="conversations")
+        changed: records.Conversation = self._log._update_conversation(self._id, **fields)
+        return changed
 
     def messages(self, **arguments: Any) -> Iterator[records.ConversationMessage]:
         """Its messages, in order. Takes the arguments of `Log.messages`."""

@@ -204,7 +204,6 @@ class Log(_decklog.Log, Lists):
     def conversation(
         self,
         id: Id | None = None,
-        /,
         *,
         client: str = "api",
         **fields: Any,

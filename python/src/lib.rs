@@ -10,8 +10,8 @@
     missing_docs
 )]
 
+mod ack;
 mod arrow;
-mod batch;
 mod capture;
 mod errors;
 mod fork;
@@ -30,13 +30,15 @@ mod values;
 #[pyo3::pymodule(gil_used = true)]
 mod _decklog {
     #[pymodule_export]
+    use crate::ack::Ack;
+    #[pymodule_export]
     use crate::arrow::ArrowStream;
     #[pymodule_export]
     use crate::capture::Capture;
     #[pymodule_export]
     use crate::inbox::Inbox;
     #[pymodule_export]
-    use crate::log::{Ack, Log, args_sha256};
+    use crate::log::{Log, args_sha256};
     #[pymodule_export]
     use crate::otlp::Receiver;
     #[pymodule_export]

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use decklog::bindings::{self, Input, List};
+use decklog::bindings::{self, Batch, Head, Input, List, Refused};
 use decklog::query::SearchQuery;
-use decklog::{AckStatus, Key, Kind, Store};
+use decklog::{Key, Store};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use crate::ack::Ack;
 use crate::arrow::ArrowStream;
-use crate::batch::Batch;
 use crate::capture::{self, Capture};
 use crate::errors::{self, OrRaise as _};
 use crate::fork::{Handle, OfProcess};
@@ -21,56 +21,6 @@ use crate::records::{self, Records};
 use crate::run::Run;
 use crate::thoughts::Thoughts;
 use crate::{from_json, to_json, values};
-
-/// What the log says of a recorded fact.
-#[pyclass(frozen, get_all, module = "decklog")]
-pub(crate) struct Ack {
-    seq: u64,
-    status: &'static str,
-    id: Option<Id>,
-    sequence: Option<i64>,
-    warning: Option<&'static str>,
-}
-
-#[derive(IntoPyObjectRef)]
-enum Id {
-    Number(i64),
-    Text(String),
-}
-
-impl Ack {
-    /// `id`: that of the record, unless the log assigned it.
-    fn new(ack: decklog::Ack, kind: Kind, id: Option<String>) -> Ack {
-        let of_message = ack.assigned.filter(|_| kind == Kind::Messages);
-        let id = match id {
-            Some(id) => Some(Id::Text(id)),
-            None => ack.assigned.map(Id::Number),
-        };
-        Ack {
-            seq: ack.seq,
-            status: match ack.status {
-                AckStatus::Added => "added",
-                AckStatus::Unchanged => "unchanged",
-            },
-            id,
-            sequence: of_message,
-            warning: ack.warning.map(decklog::Warning::as_str),
-        }
-    }
-}
-
-#[pymethods]
-impl Ack {
-    fn __repr__(&self) -> String {
-        let Ack { seq, status, .. } = self;
-        let id = match &self.id {
-            None => String::new(),
-            Some(Id::Number(id)) => format!(", id={id}"),
-            Some(Id::Text(id)) => format!(", id='{id}'"),
-        };
-        format!("Ack(seq={seq}, status='{status}'{id})")
-    }
-}
 
 #[pyclass(frozen, subclass, weakref, module = "decklog")]
 pub(crate) struct Log {
@@ -146,9 +96,9 @@ impl Log {
     ) -> PyResult<Ack> {
         let store = self.store()?;
         let input = values::input(record, values::kind(kind)?)?;
-        let (kind, id) = (input.kind(), input.id());
+        let head = input.head();
         let ack = py.detach(|| store.record_input(input)).or_raise()?;
-        Ok(Ack::new(ack, kind, id))
+        Ok(Ack::from(head.recorded(ack)))
     }
 
     /// Records all of these facts in order or, if one is rejected, none of them.
@@ -167,7 +117,7 @@ impl Log {
         let acks = py.detach(|| store.record_all_inputs(inputs)).or_raise()?;
         let acks = acks.into_iter().zip(heads);
         Ok(acks
-            .map(|(ack, (kind, id))| Ack::new(ack, kind, id))
+            .map(|(ack, head)| Ack::from(head.recorded(ack)))
             .collect())
     }
 
@@ -180,56 +130,52 @@ impl Log {
         kind: Option<&str>,
     ) -> PyResult<(Bound<'py, PyList>, usize)> {
         let kind = values::kind(kind)?;
-        let results = PyList::empty(py);
-        let (mut batch, mut heads, mut failed) = (Batch::new(self.store()?), Vec::new(), 0);
+        let mut batch = Batch::new(self.store()?);
         let mut raised = None;
         for record in records.try_iter()? {
-            let input = match record {
-                Ok(record) => values::input(&record, kind),
-                // The records before it are recorded.
+            let input = record.map(|record| values::input(&record, kind));
+            let input = match input {
+                Ok(Err(error)) if !errors::is_ours(py, &error) => Err(error),
+                input => input,
+            };
+            let is_taken = match input {
+                Ok(input) => !batch.push(input) || py.detach(|| batch.send()),
                 Err(error) => {
+                    // The records before it are recorded.
                     raised = Some(error);
-                    break;
+                    false
                 }
             };
-            match input {
-                Ok(input) => {
-                    heads.push(Ok((input.kind(), input.id())));
-                    if !batch.push(py, input) {
-                        break;
-                    }
-                }
-                Err(error) if errors::is_ours(py, &error) => heads.push(Err(error)),
-                Err(error) => {
-                    raised = Some(error);
-                    break;
-                }
+            if !is_taken {
+                break;
             }
         }
-        let acks = match (py.detach(|| batch.end()), raised) {
-            (Ok(acks), None) => acks,
-            (Ok(_), Some(raised)) => return Err(raised),
-            (Err(error), raised) => {
-                let error = errors::of(error);
-                error.set_cause(py, raised);
-                return Err(error);
-            }
-        };
-        let mut acks = acks.into_iter();
-        for head in heads {
-            let ack = head.and_then(|(kind, id)| {
-                let ack = acks
-                    .next()
-                    .ok_or_else(|| errors::fault("an answer is missing"))?;
-                Ok(Ack::new(ack.or_raise()?, kind, id))
-            });
-            match ack {
-                Ok(ack) => results.append(Bound::new(py, ack)?)?,
+        let (results, mut failed) = (PyList::empty(py), 0);
+        let mut outcomes = batch.end();
+        while let Some(part) = py.detach(|| outcomes.next()) {
+            let part = match part {
+                Ok(part) => part,
                 Err(error) => {
-                    failed += 1;
-                    results.append(error.into_value(py))?;
+                    let error = errors::of(error);
+                    error.set_cause(py, raised);
+                    return Err(error);
                 }
+            };
+            for outcome in part {
+                let error = match outcome {
+                    Ok(recorded) => {
+                        results.append(Bound::new(py, Ack::from(recorded))?)?;
+                        continue;
+                    }
+                    Err(Refused::Unread(error)) => error,
+                    Err(Refused::Rejected(error)) => errors::of(error),
+                };
+                failed += 1;
+                results.append(error.into_value(py))?;
             }
+        }
+        if let Some(raised) = raised {
+            return Err(raised);
         }
         Ok((results, failed))
     }
@@ -273,7 +219,22 @@ impl Log {
         let key = key(kind, id, call_id)?;
         let at = values::time("at", at)?.unwrap_or_else(|| decklog::Validity::now().at);
         let ack = py.detach(|| store.retract(&key, at)).or_raise()?;
-        Ok(Ack::new(ack, key.kind(), None))
+        Ok(Ack::from(Head::of_retraction(&key).recorded(ack)))
+    }
+
+    #[pyo3(signature = (id, /, **fields))]
+    fn _update_conversation<'py>(
+        &self,
+        py: Python<'py>,
+        id: &str,
+        fields: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let store = self.store()?;
+        let id = uuid("id", id)?;
+        let changed = values::with_arguments(fields, |named| {
+            py.detach(|| bindings::update_conversation(&store, id, named))
+        })?;
+        records::instance(py, &changed)
     }
 
     /// Records an event and returns its id.
@@ -415,14 +376,12 @@ impl Log {
     }
 }
 
-type Heads = Vec<(Kind, Option<String>)>;
-
-fn inputs(records: &Bound<'_, PyAny>, kind: Option<&str>) -> PyResult<(Vec<Input>, Heads)> {
+fn inputs(records: &Bound<'_, PyAny>, kind: Option<&str>) -> PyResult<(Vec<Input>, Vec<Head>)> {
     let kind = values::kind(kind)?;
     let (mut inputs, mut heads) = (Vec::new(), Vec::new());
     for record in records.try_iter()? {
         let input = values::input(&record?, kind)?;
-        heads.push((input.kind(), input.id()));
+        heads.push(input.head());
         inputs.push(input);
     }
     Ok((inputs, heads))

@@ -1,5 +1,6 @@
 //! Values of Python as JSON.
 
+use decklog::bindings::push_text;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
@@ -44,7 +45,8 @@ fn push_at(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, field: &str, depth: usiz
         ));
     }
     if let Ok(it) = value.cast::<PyString>() {
-        push_text(out, text(it, field)?)
+        push_text(out, text(it, field)?);
+        Ok(())
     } else if value.is_none() {
         out.extend_from_slice(b"null");
         Ok(())
@@ -116,7 +118,8 @@ fn push_items<'py>(
 /// As `json.dumps`: numbers, booleans and `None` are names too.
 fn push_name(out: &mut Vec<u8>, name: &Bound<'_, PyAny>, field: &str) -> PyResult<()> {
     if let Ok(it) = name.cast::<PyString>() {
-        return push_text(out, text(it, field)?);
+        push_text(out, text(it, field)?);
+        return Ok(());
     }
     let is_scalar = name.is_none()
         || name.cast::<PyBool>().is_ok()
@@ -130,11 +133,8 @@ fn push_name(out: &mut Vec<u8>, name: &Bound<'_, PyAny>, field: &str) -> PyResul
     push_at(out, name, field, 0)?;
     let json = String::from_utf8_lossy(&out[start..]).into_owned();
     out.truncate(start);
-    push_text(out, &json)
-}
-
-fn push_text(out: &mut Vec<u8>, text: &str) -> PyResult<()> {
-    serde_json::to_writer(out, text).map_err(errors::fault)
+    push_text(out, &json);
+    Ok(())
 }
 
 fn push_int(out: &mut Vec<u8>, value: &Bound<'_, PyAny>) -> PyResult<()> {

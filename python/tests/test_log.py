@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import enum
 import json
+import threading
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -241,7 +242,9 @@ def test_a_long_batch_is_in_order_and_its_answers_too(log: decklog.Log) -> None:
         log.record_batch(records, kind="events")
     valid = [n for n in range(3000) if n % 7]
     assert [it.payload for it in log.events()] == valid
-    ids = [it.id for it in raised.value.results if isinstance(it, decklog.Ack)]
+    results = raised.value.results
+    assert [n for n, it in enumerate(results) if isinstance(it, decklog.Ack)] == valid
+    ids = [it.id for it in results if isinstance(it, decklog.Ack)]
     assert ids == list(range(1, len(valid) + 1))
 
     def broken() -> Any:
@@ -251,6 +254,51 @@ def test_a_long_batch_is_in_order_and_its_answers_too(log: decklog.Log) -> None:
     with pytest.raises(OSError, match="source"):
         log.record_batch(broken(), kind="events")
     assert len(list(log.events(event_type="c.d"))) == 1000
+
+    def refused() -> Any:
+        yield {"event_type": "e.f"}
+        log.record({"kind": "events"})
+
+    with pytest.raises(decklog.InvalidInputError, match="event_type"):
+        log.record_batch(refused(), kind="events")
+    assert len(list(log.events(event_type="e.f"))) == 1
+    with pytest.raises(decklog.BatchError, match="300 of 300"):
+        log.record_batch([{}] * 300, kind="events")
+    assert log.record_batch([]) == []
+
+
+def test_changes_of_a_conversation_from_two_threads_keep_both(path: Path) -> None:
+    with decklog.open(path) as one, decklog.open(path) as two:
+        id = one.conversation(client="web").id
+
+        def change(log: decklog.Log, field: str) -> None:
+            talk = log.conversation(id=id)
+            for n in range(200):
+                changed = talk.update(**{field: f"{field} {n}"})
+                assert getattr(changed, field) == f"{field} {n}"
+
+        threads = [
+            threading.Thread(target=change, args=(one, "title")),
+            threading.Thread(target=change, args=(two, "project")),
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        talk = one.conversation(id=id)
+        now = talk.get()
+        assert (now.title, now.project, now.client) == ("title 199", "project 199", "web")
+        assert talk.update(title=None).title is None
+        assert talk.get().project == "project 199"
+        for field, value in (("id", REQUEST), ("nothing", 1), ("title", 5), ("op", "x")):
+            with pytest.raises(decklog.InvalidInputError, match=field):
+                talk.update(**{field: value})
+        assert talk.get().project == "project 199"
+        log = two
+        assert [it.requests for it in log.rollups(since="2026-01-01", until="2026-01-02")] == []
+        for wrong in ({"since": "soon"}, {"until": 5}):
+            with pytest.raises(decklog.InvalidInputError, match=next(iter(wrong))):
+                log.rollups(**wrong)  # type: ignore[arg-type]
 
 
 def test_lists_filter_order_and_limit(log: decklog.Log) -> None:

@@ -21,6 +21,25 @@ def test_an_error_of_a_batch_can_be_pickled_and_copied() -> None:
         assert (str(again.results[0]), again.results[1]) == ("no", 5)
 
 
+def test_an_acknowledgement_can_be_pickled_and_copied(log: decklog.Log) -> None:
+    talk = log.conversation()
+    acks = [
+        log.record({"event_type": "a.b", "created_at": 1766832}, kind="events"),
+        log.record({"kind": "user", "content": "hi"}),
+        talk.user("hi"),
+    ]
+    assert acks[0].warning is not None
+    for ack in acks:
+        for again in (pickle.loads(pickle.dumps(ack)), copy.copy(ack), copy.deepcopy(ack)):
+            assert again == ack
+            assert hash(again) == hash(ack)
+            fields = (again.seq, again.status, again.id, again.sequence, again.warning)
+            assert fields == (ack.seq, ack.status, ack.id, ack.sequence, ack.warning)
+    assert acks[0] != acks[1]
+    with pytest.raises(decklog.InvalidInputError, match="status"):
+        decklog.Ack(1, "lost")  # type: ignore[arg-type]
+
+
 def test_a_star_import_keeps_the_open_of_python() -> None:
     names: dict[str, Any] = {}
     exec("from decklog import *", names)

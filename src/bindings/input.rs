@@ -3,7 +3,7 @@
 use crate::capture::Capture;
 use crate::collections::{Ack, IfKnown, given};
 use crate::error::Result;
-use crate::record::{Dynamic, Kind, Record, payload_of_string};
+use crate::record::{Dynamic, Kind, Record, payload_of_string, push_quoted};
 use crate::store::Store;
 
 /// The payload that a text of another language is, such as an outcome: the text, which may be JSON.
@@ -15,6 +15,17 @@ use crate::store::Store;
 /// ```
 pub fn payload(text: String) -> String {
     payload_of_string(text)
+}
+
+/// Appends a text as a JSON string.
+///
+/// ```
+/// let mut out = Vec::new();
+/// decklog::bindings::push_text(&mut out, "a \"b\"");
+/// assert_eq!(out, br#""a \"b\"""#);
+/// ```
+pub fn push_text(out: &mut Vec<u8>, text: &str) {
+    push_quoted(out, text);
 }
 
 /// A record that was given by name and value.
@@ -39,8 +50,7 @@ impl Input {
         })
     }
 
-    /// The kind of the record.
-    pub fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> Kind {
         self.record.kind()
     }
 
@@ -63,7 +73,7 @@ impl Input {
         self.record
     }
 
-    fn parts(self) -> (Result<Record>, IfKnown) {
+    pub(super) fn parts(self) -> (Result<Record>, IfKnown) {
         (given(self.record), self.if_known)
     }
 }

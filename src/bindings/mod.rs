@@ -15,22 +15,28 @@
 //! # Ok::<(), decklog::Error>(())
 //! ```
 
+mod ack;
 #[cfg(feature = "arrow")]
 mod arrow;
+mod batch;
 mod get;
 mod input;
 mod item;
 mod list;
 mod numbers;
 mod schema;
+mod update;
 
+pub use self::ack::{Head, RecordId, Recorded};
 #[cfg(feature = "arrow")]
 pub use self::arrow::ArrowReader;
+pub use self::batch::{Batch, Outcomes, Refused};
 pub use self::get::{get, key};
-pub use self::input::{Input, payload};
+pub use self::input::{Input, payload, push_text};
 pub use self::item::Item;
 pub use self::list::{List, time};
 pub use self::numbers::has_long_number;
 pub use self::schema::{MemberSchema, RecordSchema, list_arguments, record_types};
+pub use self::update::update_conversation;
 pub use crate::collections::ArgumentSchema;
 pub use crate::record::Dynamic;

@@ -144,6 +144,9 @@ pub enum Warning {
 }
 
 impl Warning {
+    /// All warnings.
+    pub const ALL: [Warning; 2] = [Warning::EarlyTime, Warning::UnreadMetadata];
+
     fn of(record: &Record) -> Option<Warning> {
         match record {
             _ if record.at() < YEAR_1980_MS => Some(Warning::EarlyTime),
@@ -388,6 +391,7 @@ impl Store {
 }
 
 /// Records to be written under one lock, each with its rule for records that the log already has.
+#[derive(Debug)]
 pub(crate) struct PreparedBatch(Vec<(Result<PreparedRecord>, IfKnown)>);
 
 impl PreparedBatch {
