@@ -123,17 +123,18 @@ export class Log {
   /**
    * Records facts in order, much faster than one by one. Each is accepted or rejected on its own.
    * Throws `BatchError` if any was rejected; the others are recorded. If the iterable throws, what it
-   * gave before is recorded, and the same is thrown.
+   * gave before is recorded, and the same is thrown. Records are written while later ones are read: if
+   * they are made of what the log has, make a list of it first.
    */
   recordBatch(records: Iterable<RecordInput>): Ack[];
   recordBatch<K extends Kind>(records: Iterable<NewRecords[K]>, options: KindOption<K>): Ack[];
-  /** As `recordBatch`, on another thread. */
+  /** As `recordBatch`, on another thread. It and `recordAsync` are in order only if the first is awaited. */
   recordBatchAsync(records: Iterable<RecordInput>): Promise<Ack[]>;
   recordBatchAsync<K extends Kind>(records: Iterable<NewRecords[K]>, options: KindOption<K>): Promise<Ack[]>;
   /** Records all of them or, if one is rejected, none. */
   recordAll(records: Iterable<RecordInput>): Ack[];
   recordAll<K extends Kind>(records: Iterable<NewRecords[K]>, options: KindOption<K>): Ack[];
-  /** As `recordAll`, on another thread. */
+  /** As `recordAll`, on another thread. It and `recordAsync` are in order only if the first is awaited. */
   recordAllAsync(records: Iterable<RecordInput>): Promise<Ack[]>;
   recordAllAsync<K extends Kind>(records: Iterable<NewRecords[K]>, options: KindOption<K>): Promise<Ack[]>;
   /** Records an event. Returns its id. */

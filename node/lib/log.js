@@ -82,7 +82,10 @@ class Log {
     const given = new Batch(records, options?.kind);
     const batch = native(() => this.#native.batch());
     const json = written(
-      (writer) => given.write(writer, (bytes, length) => native(() => batch.add(bytes, length))),
+      (writer) => given.write(writer, (bytes, length) => {
+        this.#life.check();
+        return native(() => batch.add(bytes, length));
+      }),
       (bytes, length) => {
         batch.add(bytes, length);
         return batch.end();

@@ -1,7 +1,7 @@
 //! Names of fields and keys, which JavaScript gives by number once they are known.
 
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use napi_derive::napi;
 
@@ -10,14 +10,12 @@ const NAMES_MAX: usize = 4_096;
 /// Maximum length of such a name, in bytes.
 const NAME_BYTES_MAX: usize = 128;
 
-static NAMES: RwLock<Names> = RwLock::new(Names {
-    all: Vec::new(),
-    numbers: None,
-});
+static NAMES: LazyLock<RwLock<Names>> = LazyLock::new(RwLock::default);
 
+#[derive(Default)]
 struct Names {
-    all: Vec<&'static str>,
-    numbers: Option<HashMap<&'static str, u32>>,
+    all: Arc<Vec<&'static str>>,
+    numbers: HashMap<&'static str, u32>,
 }
 
 /// The number of a name; -1 if there is no room for it.
@@ -25,7 +23,6 @@ struct Names {
 pub fn name_number(name: String) -> i64 {
     let mut names = NAMES.write().unwrap_or_else(PoisonError::into_inner);
     let Names { all, numbers } = &mut *names;
-    let numbers = numbers.get_or_insert_default();
     if let Some(number) = numbers.get(&*name) {
         return i64::from(*number);
     }
@@ -37,13 +34,13 @@ pub fn name_number(name: String) -> i64 {
     }
     // Kept for the life of the process, so that values may borrow it.
     let name: &'static str = Box::leak(name.into_boxed_str());
-    all.push(name);
+    Arc::make_mut(all).push(name);
     numbers.insert(name, number);
     i64::from(number)
 }
 
-/// Does something with all names.
-pub(crate) fn with<T>(work: impl FnOnce(&[&'static str]) -> T) -> T {
+/// The names so far, by number.
+pub(crate) fn all() -> Arc<Vec<&'static str>> {
     let names = NAMES.read().unwrap_or_else(PoisonError::into_inner);
-    work(&names.all)
+    Arc::clone(&names.all)
 }

@@ -11,6 +11,8 @@
 //!
 //! A name is its number in 2 bytes, see `names`, or 65535 and then a text.
 
+use std::sync::Arc;
+
 use decklog::Kind;
 use decklog::bindings::{self, Dynamic, Input, push_text};
 use napi::Result;
@@ -26,7 +28,7 @@ pub(crate) type Members<'a> = Vec<(&'a str, Dynamic<'a>)>;
 
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
-    names: &'a [&'static str],
+    names: Arc<Vec<&'static str>>,
 }
 
 fn cut() -> napi::Error {
@@ -40,7 +42,8 @@ pub(crate) fn read<T>(
     read: impl FnOnce(&mut Reader<'_>) -> Result<T>,
 ) -> Result<T> {
     let bytes = bytes.get(..length as usize).ok_or_else(cut)?;
-    names::with(|names| read(&mut Reader { bytes, names }))
+    let names = names::all();
+    read(&mut Reader { bytes, names })
 }
 
 /// A single record.

@@ -86,6 +86,8 @@ class Log(_decklog.Log, Lists):
 
         Each is accepted or rejected on its own. Raises `BatchError` if any was rejected; the others
         are recorded. An exception of the iterator is raised once the records before it are recorded.
+        Records are written while later ones are read: if they are made of what the log has, make a
+        list of it first.
 
         >>> log.record_batch([{"event_type": "a.b"}, {"event_type": "c.d"}], kind="events")
         [Ack(seq=1, status='added', id=1), Ack(seq=2, status='added', id=2)]

@@ -139,7 +139,13 @@ impl Log {
                 input => input,
             };
             let is_taken = match input {
-                Ok(input) => !batch.push(input) || py.detach(|| batch.send()),
+                // None is sent once the log is closed.
+                Ok(input) => {
+                    !batch.push(input) || {
+                        self.store()?;
+                        py.detach(|| batch.send())
+                    }
+                }
                 Err(error) => {
                     // The records before it are recorded.
                     raised = Some(error);
@@ -151,7 +157,7 @@ impl Log {
             }
         }
         let (results, mut failed) = (PyList::empty(py), 0);
-        let mut outcomes = batch.end();
+        let mut outcomes = py.detach(|| batch.end());
         while let Some(part) = py.detach(|| outcomes.next()) {
             let part = match part {
                 Ok(part) => part,

@@ -8,12 +8,14 @@ use std::thread::JoinHandle;
 use super::{Head, Input, Recorded};
 use crate::collections::{Ack, PreparedBatch};
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::Store;
+use crate::store::{Durability, Store};
 
 /// Number of records of the first part. It is small, so that the writing begins soon.
 const FIRST_PART: usize = 64;
 /// Number of records of the other parts.
 const PART: usize = 250;
+/// Number of records of each part if every part is synced.
+const SYNCED_PART: usize = 1000;
 /// Number of parts that may wait for the thread.
 const PARTS_AHEAD: usize = 4;
 
@@ -38,7 +40,7 @@ type PartAnswers = Result<Vec<Result<Ack>>>;
 /// for part in batch.end() {
 ///     lines.extend(part?.into_iter().flatten().map(|recorded| recorded.seq));
 /// }
-/// assert_eq!(lines, Vec::from_iter(1..=1000));
+/// assert!(lines.into_iter().eq(1..=1000));
 /// # Ok::<(), decklog::Error>(())
 /// ```
 #[derive(Debug)]
@@ -47,6 +49,7 @@ pub struct Batch<E> {
     /// Of each record what its acknowledgement takes from it, or why it is not sent.
     heads: Vec<Result<Head, E>>,
     part: Vec<Input>,
+    part_max: usize,
     writer: Option<Writer>,
 }
 
@@ -81,10 +84,15 @@ fn prepared(store: &Store, part: Vec<Input>) -> PreparedBatch {
 impl<E> Batch<E> {
     /// A batch without records.
     pub fn new(store: Store) -> Batch<E> {
+        let part_max = match store.inner().durability {
+            Durability::Disk => SYNCED_PART,
+            Durability::Process => FIRST_PART,
+        };
         Batch {
             store,
             heads: Vec::new(),
             part: Vec::new(),
+            part_max,
             writer: None,
         }
     }
@@ -96,12 +104,7 @@ impl<E> Batch<E> {
             self.part.push(input);
             head
         }));
-        let part = if self.writer.is_none() {
-            FIRST_PART
-        } else {
-            PART
-        };
-        self.part.len() >= part
+        self.part.len() >= self.part_max
     }
 
     /// Hands the part to the thread, and waits if that is far behind. Without a thread, the part
@@ -109,6 +112,10 @@ impl<E> Batch<E> {
     pub fn send(&mut self) -> bool {
         if self.writer.is_none() {
             self.writer = Writer::start(self.store.clone());
+            self.part_max = match &self.writer {
+                Some(_) => self.part_max.max(PART),
+                None => usize::MAX,
+            };
         }
         let Some(writer) = &self.writer else {
             return true;
@@ -132,6 +139,7 @@ impl<E> Batch<E> {
         }
         Outcomes {
             heads: self.heads.into_iter(),
+            is_begun: false,
             answers: match self.writer {
                 Some(writer) => Answers::Sent(writer.answers, writer.thread),
                 None => Answers::Unsent(self.store, self.part),
@@ -174,14 +182,16 @@ impl Writer {
 }
 
 /// The outcomes of the records of a batch, in their order, part by part. The iterator waits until the
-/// next part is written.
+/// next part is written. If a later part cannot be written, that is the outcome of each record from
+/// there on.
 ///
 /// # Errors
-/// Those of [`record_batch`](Store::record_batch). It is the last item: of a long batch, any number
-/// of records may be in the log.
+/// Those of [`record_batch`](Store::record_batch), if the first part cannot be written. It is the
+/// last item.
 #[derive(Debug)]
 pub struct Outcomes<E> {
     heads: std::vec::IntoIter<Result<Head, E>>,
+    is_begun: bool,
     answers: Answers,
 }
 
@@ -204,18 +214,27 @@ impl<E> Iterator for Outcomes<E> {
                     outcomes.push(recorded.map_err(Refused::Rejected));
                 }
             }
-            Some(Err(error)) => {
+            Some(Err(error)) if !self.is_begun => {
                 self.heads = Vec::new().into_iter();
                 return Some(Err(error));
             }
-            None => outcomes.extend(self.heads.by_ref().map(|head| {
-                Err(match head {
-                    Ok(_) => Refused::Rejected(Error::new(ErrorKind::Damaged, "no answer")),
-                    Err(error) => Refused::Unread(error),
-                })
-            })),
+            Some(Err(error)) => outcomes.extend(self.rest(&error)),
+            None => outcomes.extend(self.rest(&Error::new(ErrorKind::Damaged, "no answer"))),
         }
+        self.is_begun = true;
         (!outcomes.is_empty()).then_some(Ok(outcomes))
+    }
+}
+
+impl<E> Outcomes<E> {
+    /// The outcomes of records that were not answered.
+    fn rest(&mut self, error: &Error) -> impl Iterator<Item = Result<Recorded, Refused<E>>> {
+        self.heads.by_ref().map(|head| {
+            Err(match head {
+                Ok(_) => Refused::Rejected(error.clone()),
+                Err(error) => Refused::Unread(error),
+            })
+        })
     }
 }
 
@@ -231,16 +250,15 @@ impl Answers {
         match std::mem::replace(self, Answers::Ended) {
             Answers::Unsent(_, part) if part.is_empty() => None,
             Answers::Unsent(store, part) => Some(store.record_inputs(part)),
-            Answers::Sent(answers, thread) => match answers.recv() {
-                Ok(part) => {
+            Answers::Sent(answers, thread) => {
+                let part = answers.recv().ok();
+                if let Some(Ok(_)) = part {
                     *self = Answers::Sent(answers, thread);
-                    Some(part)
+                } else if let Err(panic) = thread.join() {
+                    std::panic::resume_unwind(panic);
                 }
-                Err(_) => match thread.join() {
-                    Ok(()) => None,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                },
-            },
+                part
+            }
             Answers::Ended => None,
         }
     }
@@ -248,7 +266,9 @@ impl Answers {
 
 #[cfg(test)]
 mod tests {
-    use super::{Batch, PART, Refused};
+    use std::time::Duration;
+
+    use super::{Batch, FIRST_PART, PART, Refused};
     use crate::bindings::{Input, RecordId};
     use crate::collections::EventQuery;
     use crate::error::ErrorKind;
@@ -300,16 +320,58 @@ mod tests {
         for count in [0, 1, 2, 3, 63, 64, 65, 313, 314, 315, 2000] {
             let dir = tempfile::tempdir().unwrap();
             let store = Store::open(dir.path().join("log")).unwrap();
-            let expected = (1..=count).map(|n| (n % 10 != 7).then_some(n));
-            assert_eq!(outcomes(&store, count), Vec::from_iter(expected));
+            let expected: Vec<_> = (1..=count).map(|n| (n % 10 != 7).then_some(n)).collect();
+            assert_eq!(outcomes(&store, count), expected);
             let events = store.events(&EventQuery {
                 limit: usize::MAX,
                 ..EventQuery::default()
             });
             let ids = events.unwrap().items.into_iter().map(|event| event.id);
             let recorded = (1..=count).filter(|n| ![3, 7].contains(&(n % 10)));
-            assert_eq!(Vec::from_iter(ids), Vec::from_iter(recorded));
+            assert!(ids.eq(recorded));
         }
+    }
+
+    #[test]
+    fn records_after_a_part_that_fails_have_its_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let options = Store::options().lock_timeout(Duration::from_millis(20));
+        let store = options.open(&path).unwrap();
+        let mut batch = Batch::new(store.clone());
+        let first = i64::try_from(FIRST_PART).unwrap();
+        let is_full = (1..=first).map(|n| batch.push(Ok(event(n, "a.b"))));
+        assert_eq!(is_full.filter(|is_full| *is_full).count(), 1);
+        assert!(batch.send());
+        while store.get_event(first).unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        let other = Store::open(&path).unwrap();
+        let held = other.inner().transact(|_| {
+            for n in first + 1..=3 * first {
+                batch.push(if n % 2 == 0 {
+                    Ok(event(n, "a.b"))
+                } else {
+                    Err(n)
+                });
+            }
+            let outcomes: Vec<_> = batch.end().flat_map(Result::unwrap).collect();
+            Ok(outcomes)
+        });
+        let (recorded, refused): (Vec<_>, Vec<_>) =
+            held.unwrap().into_iter().partition(Result::is_ok);
+        assert_eq!(
+            (recorded.len(), refused.len()),
+            (FIRST_PART, 2 * FIRST_PART)
+        );
+        let mut unread = 0;
+        for refused in refused {
+            match refused.unwrap_err() {
+                Refused::Unread(n) => unread += n % 2,
+                Refused::Rejected(error) => assert_eq!(error.kind(), ErrorKind::Locked),
+            }
+        }
+        assert_eq!(unread, first);
     }
 
     #[test]

@@ -31,8 +31,17 @@ pub fn update_conversation(
     id: Uuid,
     fields: &[(&str, Dynamic<'_>)],
 ) -> Result<Item> {
-    if fields.iter().any(|(name, _)| *name == "id") {
-        return Err(Error::invalid("the id of a conversation cannot change").with_field("id"));
+    let same_id = Dynamic::Text(id.to_string().into());
+    for (name, value) in fields {
+        let is_fixed = match *name {
+            "id" => *value != same_id,
+            "kind" | "op" => true,
+            _ => false,
+        };
+        if is_fixed {
+            let message = format!("the {name} of a conversation cannot change");
+            return Err(Error::invalid(message).with_field(name));
+        }
     }
     let mut invalid = None;
     store.update_conversation(id, |conversation| match with_fields(conversation, fields) {
@@ -60,8 +69,12 @@ fn with_fields(known: &Conversation, fields: &[(&str, Dynamic<'_>)]) -> Result<C
         object[*name] = serde_json::from_slice(&json).map_err(unreadable)?;
     }
     object["kind"] = Value::from(Kind::Conversations.stem());
+    object["op"] = Value::from("updated");
     match Record::from_json(&object.to_string())? {
-        Record::Conversation(changed) | Record::ConversationUpdated(changed) => Ok(changed),
-        _ => Err(Error::invalid("the op of a conversation cannot change").with_field("op")),
+        Record::ConversationUpdated(changed) => Ok(changed),
+        other => Err(Error::invalid(format!(
+            "this is a record of {}",
+            other.kind()
+        ))),
     }
 }

@@ -139,7 +139,7 @@ pub(crate) struct Inner {
     storage: Arc<dyn Storage>,
     hasher: Hasher,
     is_read_only: bool,
-    durability: Durability,
+    pub(crate) durability: Durability,
     /// Maximum time that this handle waits for a lock.
     pub(crate) lock_timeout: Duration,
     /// Size at which a segment is full, in bytes.
