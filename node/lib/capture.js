@@ -18,6 +18,7 @@ class Capture {
   #forget;
 
   constructor(log, options = {}) {
+    checked.options(options, 'queueRecordsMax', 'queueBytesMax', 'whenFull', 'drainTimeoutMs', 'onError');
     const { whenFull = 'refuse' } = options;
     if (whenFull !== 'refuse' && whenFull !== 'wait') {
       throw invalid('whenFull', `unknown policy ${JSON.stringify(whenFull)}: give refuse or wait`);
@@ -40,7 +41,7 @@ class Capture {
 
   record(record, options) {
     const id = written(
-      (writer) => writer.record(record, options?.kind),
+      (writer) => writer.record(record, checked.kindOf(options)),
       (bytes, length) => this.#native.record(bytes, length),
     );
     return id ?? undefined;

@@ -74,6 +74,19 @@ function flag(field, value) {
   return value;
 }
 
+/** Options of which all names are known. */
+function options(given, ...names) {
+  if (isNone(given)) return {};
+  if (typeof given !== 'object') throw invalid('options', `${shown(given)} is no object of options`);
+  for (const name of Object.keys(given)) {
+    if (!names.includes(name)) throw invalid(name, `there is no such option: give one of ${names.join(', ')}`);
+  }
+  return given;
+}
+
+/** The kind of a record, if it is given beside it. */
+const kindOf = (given) => (given === undefined ? undefined : options(given, 'kind').kind);
+
 /** A function; `undefined` for none. */
 function optionalFunction(field, value) {
   if (isNone(value)) return undefined;
@@ -95,7 +108,9 @@ module.exports = {
   flag,
   id,
   integer,
+  kindOf,
   milliseconds,
+  options,
   optionalFunction,
   optionalText,
   text,

@@ -1,9 +1,15 @@
 'use strict';
 // Tasks, each held by one worker at a time, and chained thoughts.
 
-const { count, integer, milliseconds, optionalText, text, timestamp } = require('./checked.js');
+const { count, integer, milliseconds, options, optionalText, text, timestamp } = require('./checked.js');
 const { invalid, native } = require('./errors.js');
 const { parsed, withValue } = require('./wire.js');
+
+/** A task, for what takes one. */
+function claimed(task) {
+  if (typeof task === 'object' && task !== null) return task;
+  throw invalid('task', `it is ${task}: give what claim() returned, which is undefined if nothing is queued`);
+}
 
 /** Made by `Log.inbox`. */
 class Inbox {
@@ -49,17 +55,17 @@ class Inbox {
   }
 
   done(task) {
-    withValue('task', task, (bytes, length) => this.#native.done(bytes, length));
+    withValue('task', claimed(task), (bytes, length) => this.#native.done(bytes, length));
   }
 
   fail(task, error) {
     const reason = text('error', error);
-    withValue('task', task, (bytes, length) => this.#native.fail(bytes, length, reason));
+    withValue('task', claimed(task), (bytes, length) => this.#native.fail(bytes, length, reason));
   }
 
   retry(task, error) {
     const reason = text('error', error);
-    return withValue('task', task, (bytes, length) => this.#native.retry(bytes, length, reason));
+    return withValue('task', claimed(task), (bytes, length) => this.#native.retry(bytes, length, reason));
   }
 
   releaseStale(timeoutMs) {
@@ -103,6 +109,7 @@ class Thoughts {
   }
 
   create(type, thought) {
+    options(thought, 'task_id', 'agent_id', 'content', 'id', 'timestamp');
     const given = [
       text('type', type),
       text('task_id', thought.task_id),

@@ -5,9 +5,11 @@ const path = require('node:path');
 const { fileURLToPath } = require('node:url');
 const ack = require('./ack.js');
 const { Capture, nativeOf } = require('./capture.js');
-const { count, defined, flag, id, integer, milliseconds, optionalText, text, time } = require('./checked.js');
+const {
+  count, defined, flag, id, integer, kindOf, milliseconds, options: known, optionalText, text, time,
+} = require('./checked.js');
 const { Conversation } = require('./conversation.js');
-const { Life, awaited, native } = require('./errors.js');
+const { Life, awaited, invalid, native } = require('./errors.js');
 const { Inbox, Thoughts } = require('./inbox.js');
 const { METHODS, list } = require('./lists.js');
 const { Queue } = require('./queue.js');
@@ -26,7 +28,10 @@ class Log {
   #life = new Life();
 
   constructor(where, options = {}) {
-    const { durability = 'process', readOnly = false, create = true, lockTimeoutMs } = options;
+    const { durability = 'process', readOnly = false, create = true, lockTimeoutMs } = known(
+      options, 'durability', 'readOnly', 'create', 'lockTimeoutMs',
+    );
+    if (where === '') throw invalid('path', 'it is empty: give the directory of the log');
     const given = [
       path.resolve(where instanceof URL ? fileURLToPath(where) : text('path', where)),
       text('durability', durability),
@@ -68,18 +73,18 @@ class Log {
 
   record(record, options) {
     return written(
-      (writer) => writer.record(record, options?.kind),
+      (writer) => writer.record(record, kindOf(options)),
       (bytes, length, view) => ack.ofView(view, this.#native.record(bytes, length)),
     );
   }
 
   recordAsync(record, options) {
     this.#queue ??= new Queue(this.#native);
-    return this.#queue.add(record, options?.kind);
+    return this.#queue.add(record, kindOf(options));
   }
 
   recordBatch(records, options) {
-    const given = new Batch(records, options?.kind);
+    const given = new Batch(records, kindOf(options));
     const batch = native(() => this.#native.batch());
     const json = written(
       (writer) => given.write(writer, (bytes, length) => {
@@ -95,7 +100,7 @@ class Log {
   }
 
   async recordBatchAsync(records, options) {
-    const given = new Batch(records, options?.kind);
+    const given = new Batch(records, kindOf(options));
     const sent = written((writer) => given.write(writer), (bytes, length) =>
       this.#native.recordBatchAsync(bytes, length),
     );
@@ -103,21 +108,21 @@ class Log {
   }
 
   recordAll(records, options) {
-    const json = written((writer) => new Batch(records, options?.kind).writeAll(writer), (bytes, length) =>
+    const json = written((writer) => new Batch(records, kindOf(options)).writeAll(writer), (bytes, length) =>
       this.#native.recordAll(bytes, length),
     );
     return JSON.parse(json).map(ack.ofArray);
   }
 
   async recordAllAsync(records, options) {
-    const sent = written((writer) => new Batch(records, options?.kind).writeAll(writer), (bytes, length) =>
+    const sent = written((writer) => new Batch(records, kindOf(options)).writeAll(writer), (bytes, length) =>
       this.#native.recordAllAsync(bytes, length),
     );
     return JSON.parse(await awaited(() => sent)).map(ack.ofArray);
   }
 
   logEvent(eventType, payload, options) {
-    const parent = options?.parent_id;
+    const parent = known(options, 'parent_id').parent_id;
     const parentId = parent === undefined || parent === null ? undefined : integer('parent_id', parent);
     const type = text('event_type', eventType);
     return parsed(
@@ -128,7 +133,7 @@ class Log {
   // The loop of an agent.
 
   run(vendor = 'javascript', options = {}) {
-    const { threadId, conversation, through } = options;
+    const { threadId, conversation, through } = known(options, 'threadId', 'conversation', 'through');
     const thread = optionalText('threadId', threadId);
     const capture = through === undefined ? undefined : nativeOf(through);
     const made = written(
@@ -182,7 +187,7 @@ class Log {
   // Reading.
 
   #get(kind, key, callId, options) {
-    const json = native(() => this.#native.get(kind, id(key), callId, time('as_of', options?.as_of)));
+    const json = native(() => this.#native.get(kind, id(key), callId, time('as_of', known(options, 'as_of').as_of)));
     return parsed(json) ?? undefined;
   }
 
@@ -223,7 +228,7 @@ class Log {
   }
 
   history(chatId, options) {
-    const given = { chat_id: chatId, order: 'desc', limit: options?.limit ?? 100 };
+    const given = { chat_id: chatId, order: 'desc', limit: known(options, 'limit').limit ?? 100 };
     return this.historyEntries(given).toArray().reverse();
   }
 
@@ -245,7 +250,7 @@ class Log {
 
   retract(kind, key, ...rest) {
     const callId = typeof rest[0] === 'string' ? text('call_id', rest.shift()) : '';
-    const at = time('at', rest[0]?.at);
+    const at = time('at', known(rest[0], 'at').at);
     return ack.ofArray(parsed(native(() => this.#native.retract(text('kind', kind), id(key), callId, at))));
   }
 
@@ -323,7 +328,7 @@ class Batch {
 }
 
 function search(words, options = {}) {
-  const { kind, since, until, limit } = options;
+  const { kind, since, until, limit } = known(options, 'kind', 'since', 'until', 'limit');
   return [
     text('text', words),
     optionalText('kind', kind),

@@ -3,8 +3,9 @@
 
 const { AsyncLocalStorage } = require('node:async_hooks');
 const { randomUUID } = require('node:crypto');
-const { text } = require('./checked.js');
-const { native } = require('./errors.js');
+const { options: known, text } = require('./checked.js');
+const { invalid, native } = require('./errors.js');
+const { atExit } = require('./exit.js');
 const { observed } = require('./outcome.js');
 const { withValue } = require('./wire.js');
 
@@ -76,8 +77,10 @@ class Turn {
   toolCall(name, args, ...rest) {
     this.#life.check();
     const work = rest.find((it) => typeof it === 'function');
-    const options = rest.find((it) => typeof it === 'object' && it !== null);
-    const callId = options?.callId ?? `call_${randomUUID().replaceAll('-', '')}`;
+    const wrong = rest.find((it) => typeof it !== 'function' && typeof it !== 'object' && it !== undefined);
+    if (wrong !== undefined) throw invalid('toolCall', `${JSON.stringify(wrong)} is neither a function nor { callId }`);
+    const options = known(rest.find((it) => typeof it === 'object'), 'callId');
+    const callId = options.callId ?? `call_${randomUUID().replaceAll('-', '')}`;
     const made = withValue('arguments_json', args ?? {}, (bytes, length) =>
       this.#native.call(text('callId', callId), text('name', name), bytes, length),
     );
@@ -91,11 +94,13 @@ class ToolCall {
   #native;
   #callId;
   #life;
+  #forget;
 
   constructor(made, callId, life) {
     this.#native = made;
     this.#callId = callId;
     this.#life = life;
+    this.#forget = atExit(this, true);
   }
 
   get callId() {
@@ -113,11 +118,18 @@ class ToolCall {
   done(outcome) {
     this.#life.check();
     withValue('outcome_json', outcome ?? undefined, (bytes, length) => this.#native.done(bytes, length));
+    this.#forget();
   }
 
   failed(errorKind, errorMsg = '') {
     this.#life.check();
     native(() => this.#native.failed(text('errorKind', errorKind), text('errorMsg', errorMsg)));
+    this.#forget();
+  }
+
+  /** At exit. */
+  drain() {
+    this[Symbol.dispose]();
   }
 
   /** At the end of a `using` block: `abandoned`, unless it has an outcome. */

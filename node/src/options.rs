@@ -6,7 +6,7 @@ use decklog::uuid::Uuid;
 use decklog::{Key, Kind, bindings};
 use napi::Result;
 
-use crate::errors;
+use crate::errors::{self, OrThrow as _};
 
 /// The kind with this name.
 pub(crate) fn kind(stem: &str) -> Result<Kind> {
@@ -42,7 +42,5 @@ pub(crate) fn milliseconds(field: &str, number: f64) -> Result<Duration> {
 }
 
 pub(crate) fn key(stem: &str, id: &str, call_id: &str) -> Result<Key> {
-    let kind = kind(stem)?;
-    bindings::key(kind, id, call_id)
-        .ok_or_else(|| errors::invalid("id", &format!("{id:?} is no id of {kind}")))
+    bindings::key(kind(stem)?, id, call_id).or_throw()
 }

@@ -2,6 +2,7 @@
 // Arguments are checked, and what is closed stays closed.
 
 const assert = require('node:assert/strict');
+const { spawnSync } = require('node:child_process');
 const path = require('node:path');
 const { test } = require('node:test');
 const { ClosedError, InvalidInputError, open } = require('..');
@@ -134,4 +135,41 @@ test('an outcome that is too long is refused, and another one may follow', (t) =
   const numbers = Array.from({ length: 2 << 20 }, () => 1);
   call.done(numbers);
   assert.equal(log.getToolCall(call.turnId, call.callId).outcome_json.length, numbers.length);
+});
+
+test('unknown options are rejected', (t) => {
+  const log = opened(t);
+  for (const [field, work] of [
+    ['read_only', () => open(log.path, { read_only: true })],
+    ['when_full', () => log.capture({ when_full: 'wait' })],
+    ['thread_id', () => log.run('x', { thread_id: 'a' })],
+    ['call_id', () => log.toolCall('x', {}, { call_id: 'c' })],
+    ['toolCall', () => log.toolCall('x', {}, 'c')],
+    ['kinds', () => log.record({ event_type: 'a.b' }, { kinds: 'events' })],
+    ['options', () => log.record({ event_type: 'a.b' }, 'events')],
+    ['asOf', () => log.getTurn('67e55044-10b1-426f-9247-bb680e5fe0c8', { asOf: 0 })],
+    ['path', () => open('')],
+    ['task', () => log.inbox.done(log.inbox.claim())],
+    ['id', () => log.getConversation('ticket-7')],
+  ]) {
+    assert.throws(work, (error) => error instanceof InvalidInputError && error.field === field, field);
+  }
+});
+
+test('calls without an outcome are abandoned at exit', (t) => {
+  const log = opened(t);
+  for (const end of ['process.exit(0)', 'setTimeout(() => { throw 1; }, 1)', "process.once('SIGTERM', () => process.exit()).kill(process.pid, 'SIGTERM')"]) {
+    const program = `
+      const { open } = require(${JSON.stringify(require.resolve('..'))});
+      const log = open(${JSON.stringify(log.path)});
+      const capture = log.capture();
+      globalThis.kept = [log.toolCall('direct', {}), log.run('x', { through: capture }).toolCall('queued', {})];
+      log.toolCall('ended', {}).done(1);
+      setTimeout(() => {}, 10_000);
+      ${end};`;
+    spawnSync(process.execPath, ['-e', program]);
+    const calls = log.toolCalls({ order: 'desc', limit: 3 }).toArray();
+    const told = calls.map((it) => [it.tool_name, it.status, it.error_kind]).sort();
+    assert.deepEqual(told, [['direct', 'failed', 'abandoned'], ['ended', 'completed', undefined], ['queued', 'failed', 'abandoned']], end);
+  }
 });

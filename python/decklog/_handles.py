@@ -111,6 +111,18 @@ class Conversation:
         return f"Conversation(id={self._id!r})"
 
 
+def claimed(task: records.InboxTask | None) -> records.InboxTask:
+    """A task, for what takes one."""
+    if task is None:
+        from .errors import InvalidInputError
+
+        raise InvalidInputError(
+            "task is None: give what `claim` returned, which is None if nothing is queued",
+            field="task",
+        )
+    return task
+
+
 class Inbox:
     """Tasks, each held by one worker at a time. Made by `Log.inbox`."""
 
@@ -141,15 +153,15 @@ class Inbox:
 
     def done(self, task: records.InboxTask, /) -> None:
         """Records that a claimed task is completed."""
-        self._native.done(task)
+        self._native.done(claimed(task))
 
     def fail(self, task: records.InboxTask, error: str, /) -> None:
         """Records that a claimed task failed for good."""
-        self._native.fail(task, error)
+        self._native.fail(claimed(task), error)
 
     def retry(self, task: records.InboxTask, error: str, /) -> Literal["queued", "failed"]:
         """Gives a claimed task back. Returns its status: `failed` after the last attempt."""
-        return self._native.retry(task, error)
+        return self._native.retry(claimed(task), error)
 
     def release_stale(self, timeout: float, /) -> list[records.InboxTask]:
         """Gives back the tasks that were claimed more than this number of seconds ago."""

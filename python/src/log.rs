@@ -133,27 +133,26 @@ impl Log {
         let mut batch = Batch::new(self.store()?);
         let mut raised = None;
         for record in records.try_iter()? {
-            let input = record.map(|record| values::input(&record, kind));
-            let input = match input {
-                Ok(Err(error)) if !errors::is_ours(py, &error) => Err(error),
-                input => input,
-            };
-            let is_taken = match input {
-                // None is sent once the log is closed.
-                Ok(input) => {
-                    !batch.push(input) || {
-                        self.store()?;
-                        py.detach(|| batch.send())
-                    }
+            let is_taken = record.and_then(|record| {
+                let input = match values::input(&record, kind) {
+                    Err(error) if !errors::is_ours(py, &error) => return Err(error),
+                    input => input,
+                };
+                if !batch.push(input) {
+                    return Ok(true);
                 }
+                // A log that is closed takes no more.
+                self.store()?;
+                Ok(py.detach(|| batch.send()))
+            });
+            match is_taken {
+                Ok(true) => {}
+                Ok(false) => break,
                 Err(error) => {
                     // The records before it are recorded.
                     raised = Some(error);
-                    false
+                    break;
                 }
-            };
-            if !is_taken {
-                break;
             }
         }
         let (results, mut failed) = (PyList::empty(py), 0);
@@ -401,8 +400,7 @@ pub(crate) fn uuid(field: &str, text: &str) -> PyResult<decklog::uuid::Uuid> {
 fn key(kind: &str, id: &Bound<'_, PyAny>, call_id: &str) -> PyResult<Key> {
     let kind = values::kind(Some(kind))?.ok_or_else(|| errors::fault("no kind"))?;
     let id = id.str()?;
-    bindings::key(kind, to_json::text(&id, "id")?, call_id)
-        .ok_or_else(|| errors::invalid("id", &format!("{id:?} is no id of {kind}")))
+    bindings::key(kind, to_json::text(&id, "id")?, call_id).or_raise()
 }
 
 /// The SHA-256 of arguments as canonical JSON (RFC 8785), in hexadecimal.

@@ -55,8 +55,13 @@ impl Run {
     }
 
     #[pyo3(signature = (kind, content, /))]
-    fn turn(&self, py: Python<'_>, kind: &str, content: &Bound<'_, PyString>) -> PyResult<Turn> {
+    fn turn(&self, py: Python<'_>, kind: &str, content: &Bound<'_, PyAny>) -> PyResult<Turn> {
         let kind: TurnKind = kind.parse().or_raise()?;
+        let Ok(content) = content.cast::<PyString>() else {
+            let of_type = content.get_type().name()?;
+            let message = format!("a turn has a text, not a value of type {of_type}");
+            return Err(errors::invalid("content", &message));
+        };
         let content = to_json::text(content, "content")?;
         self.log.get()?;
         let run = self.run.get()?;

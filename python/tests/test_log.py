@@ -301,6 +301,38 @@ def test_changes_of_a_conversation_from_two_threads_keep_both(path: Path) -> Non
                 log.rollups(**wrong)  # type: ignore[arg-type]
 
 
+def test_mistakes_are_errors_that_name_the_argument(log: decklog.Log) -> None:
+    anything: Any = {"role": "user", "content": "hi"}
+    for field, work in (
+        ("content", lambda: log.turn("user", anything)),
+        ("task", lambda: log.inbox.done(log.inbox.claim())),  # type: ignore[arg-type]
+        ("id", lambda: log.conversation("ticket-7")),
+        ("id", lambda: log.get_event("first")),  # type: ignore[arg-type]
+        ("since", lambda: log.events(since="2026")),
+    ):
+        with pytest.raises(decklog.InvalidInputError) as raised:
+            work()
+        assert raised.value.field == field
+        assert field in str(raised.value)
+    assert "UUID" in str(pytest.raises(decklog.Error, log.conversation, "ticket-7").value)
+
+
+def test_a_log_that_is_closed_ends_a_batch(path: Path) -> None:
+    log = decklog.open(path)
+
+    def closing() -> Any:
+        for n in range(2000):
+            if n == 1000:
+                log.close()
+            yield {"event_type": "a.b"}
+
+    with pytest.raises(decklog.ClosedError):
+        log.record_batch(closing(), kind="events")
+    with decklog.open(path) as log:
+        # 64, and then 250 at a time.
+        assert len(list(log.events())) == 1064
+
+
 def test_lists_filter_order_and_limit(log: decklog.Log) -> None:
     log.record_batch(
         [{"event_type": f"a.{i % 3}", "created_at": 1_000_000_000_000 + i} for i in range(2500)],

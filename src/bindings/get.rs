@@ -1,7 +1,7 @@
 //! Records by key.
 
 use super::Item;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::record::{Key, Kind};
 use crate::store::Store;
 
@@ -36,7 +36,17 @@ pub fn get(store: &Store, key: &Key, as_of: Option<i64>) -> Result<Option<Item>>
 }
 
 /// The key of a record of a kind: its id, and for a tool call the ids of its request and itself.
-/// `None` if it is not one.
-pub fn key(kind: Kind, id: &str, call_id: &str) -> Option<Key> {
-    Key::of_parts(kind, [id.to_owned(), call_id.to_owned()])
+///
+/// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput), saying what form an id of this kind has.
+pub fn key(kind: Kind, id: &str, call_id: &str) -> Result<Key> {
+    Key::of_parts(kind, [id.to_owned(), call_id.to_owned()]).ok_or_else(|| {
+        let form = match kind {
+            Kind::Events | Kind::Inbox | Kind::History => "is a whole number",
+            Kind::ThoughtRecords => "is a text",
+            Kind::Rollups => "does not exist",
+            _ => "is a UUID, such as 67e55044-10b1-426f-9247-bb680e5fe0c8",
+        };
+        Error::invalid(format!("id is {id:?}: an id of {kind} {form}")).with_field("id")
+    })
 }

@@ -181,7 +181,7 @@ impl Queue {
     fn full(&self, queued: u64, bytes: usize) -> Error {
         let (records_max, bytes_max) = (self.limits.records_max, self.limits.bytes_max);
         let message = format!(
-            "the capture queue is full, and the record was refused: {queued} of {records_max} records and {bytes} of {bytes_max} bytes wait; use a longer queue, or WhenFull::Wait"
+            "the capture queue is full, and the record was refused: {queued} of {records_max} records and {bytes} of {bytes_max} bytes wait; use a longer queue, or wait when it is full"
         );
         Error::new(ErrorKind::QueueFull, message)
     }

@@ -183,6 +183,9 @@ impl Argument for bool {
 pub(crate) fn moment(value: &Dynamic<'_>) -> Result<i64, String> {
     match value {
         Dynamic::Int(at) => Ok(*at),
+        Dynamic::Text(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => Err(format!(
+            "{text:?} is a text: give epoch milliseconds as a number, or a day such as 2026-07-28"
+        )),
         Dynamic::Text(text) => epoch_ms(text).map_err(|e| e.reason()),
         _ => Err(
             "expected epoch milliseconds, or a text such as 2026-07-28T12:00:00Z or 2026-07-28"
