@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use super::{Head, Input, Recorded};
-use crate::collections::{Ack, PreparedBatch};
+use crate::collections::{Ack, PreparedBatch, RECORD_BYTES};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::{Durability, Store};
 
@@ -16,6 +16,8 @@ const FIRST_PART: usize = 64;
 const PART: usize = 250;
 /// Number of records of each part if every part is synced.
 const SYNCED_PART: usize = 1000;
+/// Estimated size of a part in bytes at which it is full, whatever the number of records.
+const PART_BYTES: usize = 1 << 20;
 /// Number of parts that may wait for the thread.
 const PARTS_AHEAD: usize = 4;
 
@@ -50,6 +52,7 @@ pub struct Batch<E> {
     heads: Vec<Result<Head, E>>,
     part: Vec<Input>,
     part_max: usize,
+    part_bytes: usize,
     writer: Option<Writer>,
 }
 
@@ -93,6 +96,7 @@ impl<E> Batch<E> {
             heads: Vec::new(),
             part: Vec::new(),
             part_max,
+            part_bytes: 0,
             writer: None,
         }
     }
@@ -101,10 +105,12 @@ impl<E> Batch<E> {
     pub fn push(&mut self, input: Result<Input, E>) -> bool {
         self.heads.push(input.map(|input| {
             let head = input.head();
+            self.part_bytes += RECORD_BYTES + input.text_len();
             self.part.push(input);
             head
         }));
-        self.part.len() >= self.part_max
+        let has_room = self.part.len() < self.part_max && self.part_bytes < PART_BYTES;
+        !has_room && !self.part.is_empty()
     }
 
     /// Hands the part to the thread, and waits if that is far behind. Without a thread, the part
@@ -117,6 +123,7 @@ impl<E> Batch<E> {
                 None => usize::MAX,
             };
         }
+        self.part_bytes = 0;
         let Some(writer) = &self.writer else {
             return true;
         };
@@ -268,7 +275,7 @@ impl Answers {
 mod tests {
     use std::time::Duration;
 
-    use super::{Batch, FIRST_PART, PART, Refused};
+    use super::{Batch, FIRST_PART, PART, PART_BYTES, Refused};
     use crate::bindings::{Input, RecordId};
     use crate::collections::EventQuery;
     use crate::error::ErrorKind;
@@ -330,6 +337,22 @@ mod tests {
             let recorded = (1..=count).filter(|n| ![3, 7].contains(&(n % 10)));
             assert!(ids.eq(recorded));
         }
+    }
+
+    #[test]
+    fn a_part_of_large_records_is_full_early() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut batch = Batch::<()>::new(Store::open(dir.path().join("log")).unwrap());
+        let fields = [
+            ("event_type", "a.b".into()),
+            ("payload", "x".repeat(100_000).into()),
+        ];
+        let fields = fields
+            .each_ref()
+            .map(|(name, value): &(_, String)| (*name, (&**value).into()));
+        let large = Input::new(Some(Kind::Events), &fields).unwrap();
+        let fitting = (0..FIRST_PART).take_while(|_| !batch.push(Ok(large.clone())));
+        assert_eq!(fitting.count(), PART_BYTES / 100_000);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::capture::Capture;
 use crate::collections::{Ack, IfKnown, given};
 use crate::error::Result;
+use crate::line::text_len;
 use crate::record::{Dynamic, Kind, Record, payload_of_string, push_quoted};
 use crate::store::Store;
 
@@ -48,6 +49,11 @@ impl Input {
             record: given.record,
             if_known: IfKnown::of_client(given.has_time),
         })
+    }
+
+    /// Total length of its strings, in bytes.
+    pub(super) fn text_len(&self) -> usize {
+        text_len(&self.record)
     }
 
     pub(super) fn kind(&self) -> Kind {
