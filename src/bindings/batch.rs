@@ -343,13 +343,11 @@ mod tests {
     fn a_part_of_large_records_is_full_early() {
         let dir = tempfile::tempdir().unwrap();
         let mut batch = Batch::<()>::new(Store::open(dir.path().join("log")).unwrap());
+        let payload = "x".repeat(100_000);
         let fields = [
             ("event_type", "a.b".into()),
-            ("payload", "x".repeat(100_000).into()),
+            ("payload", (&*payload).into()),
         ];
-        let fields = fields
-            .each_ref()
-            .map(|(name, value): &(_, String)| (*name, (&**value).into()));
         let large = Input::new(Some(Kind::Events), &fields).unwrap();
         let fitting = (0..FIRST_PART).take_while(|_| !batch.push(Ok(large.clone())));
         assert_eq!(fitting.count(), PART_BYTES / 100_000);
