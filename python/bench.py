@@ -19,7 +19,11 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-import decklog
+# The package that is installed, and not the sources beside this file.
+HERE = Path(__file__).resolve().parent
+sys.path = [it for it in sys.path if Path(it).resolve() != HERE]
+
+import decklog  # noqa: E402
 
 TINY = os.environ.get("DECKLOG_BENCH_TINY") == "1"
 RECORDS = 200 if TINY else int(sys.argv[1]) if len(sys.argv) > 1 else 100_000

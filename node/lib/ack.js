@@ -34,14 +34,31 @@ function ofArray([seq, isAdded, id, sequence, warning]) {
   return new Ack(seq, isAdded, id ?? undefined, sequence ?? undefined, warning ?? undefined);
 }
 
-const ofAnswer = (answer) => (Array.isArray(answer) ? ofArray(answer) : ofJson(answer));
+/** The acknowledgements and errors of many records: for each, the values of one or an error. */
+function ofAnswers(json) {
+  const values = JSON.parse(json);
+  const answers = [];
+  for (let at = 0; at < values.length; ) {
+    if (typeof values[at] === 'object') {
+      answers.push(ofJson(values[at]));
+      at += 1;
+    } else {
+      answers.push(
+        new Ack(values[at], values[at + 1], values[at + 2] ?? undefined, values[at + 3] ?? undefined, values[at + 4] ?? undefined),
+      );
+      at += 5;
+    }
+  }
+  return answers;
+}
 
 /** The answers for records of which some were not sent. Throws if any was rejected. */
 function ofBatch(json, unsent) {
-  const answers = JSON.parse(json).map(ofAnswer);
-  const results = unsent.map((error) => error ?? answers.shift());
+  const answers = ofAnswers(json);
+  let next = 0;
+  const results = unsent.map((error) => error ?? answers[next++]);
   if (results.some((it) => it instanceof Error)) throw new BatchError(results);
   return results;
 }
 
-module.exports = { ofAnswer, ofArray, ofBatch, ofView };
+module.exports = { ofAnswers, ofArray, ofBatch, ofView };

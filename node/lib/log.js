@@ -111,14 +111,14 @@ class Log {
     const json = written((writer) => new Batch(records, kindOf(options)).writeAll(writer), (bytes, length) =>
       this.#native.recordAll(bytes, length),
     );
-    return JSON.parse(json).map(ack.ofArray);
+    return ack.ofAnswers(json);
   }
 
   async recordAllAsync(records, options) {
     const sent = written((writer) => new Batch(records, kindOf(options)).writeAll(writer), (bytes, length) =>
       this.#native.recordAllAsync(bytes, length),
     );
-    return JSON.parse(await awaited(() => sent)).map(ack.ofArray);
+    return ack.ofAnswers(await awaited(() => sent));
   }
 
   logEvent(eventType, payload, options) {

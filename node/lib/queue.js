@@ -87,11 +87,7 @@ class Queue {
 }
 
 function settle(waiting, json) {
-  const answers = JSON.parse(json);
-  for (let at = 0; at < answers.length; at++) {
-    const answer = ack.ofAnswer(answers[at]);
-    waiting[2 * at + (answer instanceof Error ? 1 : 0)](answer);
-  }
+  ack.ofAnswers(json).forEach((answer, at) => waiting[2 * at + (answer instanceof Error ? 1 : 0)](answer));
 }
 
 function rejected(waiting, error) {

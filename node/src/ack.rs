@@ -14,11 +14,17 @@ const LENGTH: usize = 18;
 /// An acknowledgement as `ack.js` reads it: the sequence number, whether it was added, the id, the
 /// position of a message, and the warning.
 #[derive(Serialize)]
-pub(crate) struct Answer(u64, bool, Option<Id>, Option<i64>, Option<&'static str>);
+pub(crate) struct Answer(
+    pub(crate) u64,
+    pub(crate) bool,
+    pub(crate) Option<Id>,
+    pub(crate) Option<i64>,
+    pub(crate) Option<&'static str>,
+);
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Id {
+pub(crate) enum Id {
     Number(i64),
     Text(String),
 }

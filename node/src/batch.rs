@@ -1,9 +1,10 @@
 //! Batches of records.
 
 use decklog::Store;
-use decklog::bindings::{self, Refused};
+use decklog::bindings::{self, Recorded, Refused};
 use napi::Result;
 use napi_derive::napi;
+use serde::Serialize;
 
 use crate::ack::Answer;
 use crate::errors::{self, OrThrow as _};
@@ -37,29 +38,51 @@ impl Batch {
         })
     }
 
-    /// Writes the rest. Returns for each record its acknowledgement or its error, as JSON.
+    /// Writes the rest. Returns a JSON array, which has for each record the values of its
+    /// acknowledgement or its error.
     #[napi]
     pub fn end(&mut self) -> Result<String> {
-        let mut out = b"[".to_vec();
+        let mut answers = Answers::new();
         for part in self.0.take().into_iter().flat_map(bindings::Batch::end) {
             for outcome in part.or_throw()? {
-                if out.len() > 1 {
-                    out.push(b',');
+                match outcome {
+                    Ok(recorded) => answers.recorded(recorded)?,
+                    Err(Refused::Unread(error)) => answers.value(&errors::of_message(&error))?,
+                    Err(Refused::Rejected(error)) => answers.value(&errors::json(&error))?,
                 }
-                let written = match outcome {
-                    Ok(recorded) => serde_json::to_writer(&mut out, &Answer::from(recorded)),
-                    Err(Refused::Unread(error)) => {
-                        serde_json::to_writer(&mut out, &errors::of_message(&error))
-                    }
-                    Err(Refused::Rejected(error)) => {
-                        serde_json::to_writer(&mut out, &errors::json(&error))
-                    }
-                };
-                written.map_err(errors::fault)?;
             }
         }
-        out.push(b']');
-        String::from_utf8(out).map_err(errors::fault)
+        answers.json()
+    }
+}
+
+/// A JSON array, which has for each record the values of its acknowledgement or its error.
+struct Answers(Vec<u8>);
+
+impl Answers {
+    fn new() -> Answers {
+        Answers(b"[".to_vec())
+    }
+
+    fn value(&mut self, value: &impl Serialize) -> Result<()> {
+        if self.0.len() > 1 {
+            self.0.push(b',');
+        }
+        serde_json::to_writer(&mut self.0, value).map_err(errors::fault)
+    }
+
+    fn recorded(&mut self, recorded: Recorded) -> Result<()> {
+        let Answer(seq, is_added, id, sequence, warning) = recorded.into();
+        self.value(&seq)?;
+        self.value(&is_added)?;
+        self.value(&id)?;
+        self.value(&sequence)?;
+        self.value(&warning)
+    }
+
+    fn json(mut self) -> Result<String> {
+        self.0.push(b']');
+        String::from_utf8(self.0).map_err(errors::fault)
     }
 }
 
@@ -82,7 +105,9 @@ pub(crate) fn record_all(store: &Store, bytes: &[u8], length: u32) -> Result<Str
         Ok(())
     })?;
     let acks = store.record_all_inputs(inputs).or_throw()?;
-    let answers = acks.into_iter().zip(heads);
-    let answers = answers.map(|(ack, head)| Answer::from(head.recorded(ack)));
-    serde_json::to_string(&answers.collect::<Vec<_>>()).map_err(errors::fault)
+    let mut answers = Answers::new();
+    for (ack, head) in acks.into_iter().zip(heads) {
+        answers.recorded(head.recorded(ack))?;
+    }
+    answers.json()
 }
