@@ -29,12 +29,14 @@ impl Batch {
             return Ok(false);
         };
         wire::read(bytes, length, |reader| {
+            let mut is_taken = true;
             while !reader.is_at_end() {
-                if batch.push(reader.record()) && !batch.send() {
-                    return Ok(false);
+                // Each record that was handed over has an outcome, also after the log has failed.
+                if batch.push(reader.record()) && is_taken {
+                    is_taken = batch.send();
                 }
             }
-            Ok(true)
+            Ok(is_taken)
         })
     }
 

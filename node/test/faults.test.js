@@ -2,7 +2,7 @@
 // Arguments are checked, and what is closed stays closed.
 
 const assert = require('node:assert/strict');
-const { spawnSync } = require('node:child_process');
+const { spawn, spawnSync } = require('node:child_process');
 const path = require('node:path');
 const { test } = require('node:test');
 const { ClosedError, InvalidInputError, open } = require('..');
@@ -172,4 +172,26 @@ test('calls without an outcome are abandoned at exit', (t) => {
     const told = calls.map((it) => [it.tool_name, it.status, it.error_kind]).sort();
     assert.deepEqual(told, [['direct', 'failed', 'abandoned'], ['ended', 'completed', undefined], ['queued', 'failed', 'abandoned']], end);
   }
+});
+
+test('a batch that fails midway has an outcome for each record', (t) => {
+  const log = open(path.join(directory(t), 'log'), { lockTimeoutMs: 50 });
+  t.after(() => log.close());
+  function* records() {
+    for (let n = 0; n < 2000; n++) {
+      if (n === 640) {
+        t.after(() => holder.kill());
+        const holder = spawn('flock', [path.join(log.path, 'LOCK'), 'sleep', '5']);
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500);
+      }
+      yield { event_type: n % 10 ? 'a.b' : 5 };
+    }
+  }
+  assert.throws(() => log.recordBatch(records(), { kind: 'events' }), (error) => {
+    const told = error.results.map((it) => it?.status ?? it?.kind);
+    const locked = told.indexOf('locked');
+    assert.ok(locked >= 64 && told.length >= 700 && told.length <= 2000, `${locked} of ${told.length}`);
+    told.forEach((it, n) => assert.equal(it, n % 10 === 0 ? 'invalid_input' : n < locked ? 'added' : 'locked', `record ${n}`));
+    return true;
+  });
 });
