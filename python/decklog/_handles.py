@@ -6,7 +6,7 @@ import atexit
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from .errors import ClosedError, ForkedError, NotFoundError
+from .errors import ClosedError, ForkedError, InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -114,8 +114,6 @@ class Conversation:
 def claimed(task: records.InboxTask | None) -> records.InboxTask:
     """A task, for what takes one."""
     if task is None:
-        from .errors import InvalidInputError
-
         raise InvalidInputError(
             "task is None: give what `claim` returned, which is None if nothing is queued",
             field="task",
