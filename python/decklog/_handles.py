@@ -175,7 +175,7 @@ class Inbox:
 
     def get(self, id: int, /) -> records.InboxTask | None:
         """The task with this id."""
-        return self._log._get("inbox", id)
+        return self._log.get_task(id)
 
     def list(self, **arguments: Any) -> Iterator[records.InboxTask]:
         """The tasks. Takes the arguments of `Log.tasks`."""
@@ -218,7 +218,7 @@ class Thoughts:
 
     def get(self, id: str, /) -> records.ThoughtRecord | None:
         """The thought with this id."""
-        return self._log._get("thought_records", id)
+        return self._log.get_thought(id)
 
     def list(
         self, task_id: str | None = None, /, *, limit: int | None = None

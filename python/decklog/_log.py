@@ -324,6 +324,18 @@ class Log(_decklog.Log, Lists):
         """The event with this id."""
         return self._get("events", id)
 
+    def get_task(self, id: int, /) -> records.InboxTask | None:
+        """The task with this id."""
+        return self._get("inbox", id)
+
+    def get_history_entry(self, id: int, /) -> records.HistoryEntry | None:
+        """The entry of the history with this id."""
+        return self._get("history", id)
+
+    def get_thought(self, id: str, /) -> records.ThoughtRecord | None:
+        """The thought with this id."""
+        return self._get("thought_records", id)
+
     def history(self, chat_id: int, /, *, limit: int = 100) -> list[records.HistoryEntry]:
         """The last messages of a chat, oldest first."""
         newest = self.history_entries(chat_id=chat_id, order="desc", limit=limit)

@@ -65,6 +65,11 @@ def test_a_dict_of_each_kind_is_recorded_and_read(log: decklog.Log) -> None:
     assert [it.text for it in log.history_entries(chat_id=7)] == ["hi"]
     assert [it.content for it in log.thought_records()] == ["c"]
     assert [it.messages for it in log.rollups()] == [1]
+    [task], [entry], [thought] = log.tasks(), log.history_entries(chat_id=7), log.thought_records()
+    assert (log.get_task(task.id), log.inbox.get(task.id)) == (task, task)
+    assert log.get_history_entry(entry.id) == entry
+    assert (log.get_thought(thought.id), log.thoughts.get(thought.id)) == (thought, thought)
+    assert (log.get_task(99), log.get_history_entry(99), log.get_thought("none")) == (None,) * 3
 
 
 def test_records_of_the_package_are_recorded_with_their_op(log: decklog.Log) -> None:
